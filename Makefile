@@ -1,0 +1,70 @@
+# Two commands matter: `make demo` and `make test`. `make help` lists the rest.
+# Everything is installed into .venv in this directory; nothing outside it is changed.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS   += --no-builtin-rules
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+PIP     := $(BIN)/python -m pip --disable-pip-version-check
+PYTHON  ?=
+# Test processes: as many as there are cores, but each compiles its own kernels, so no more than 4.
+WORKERS ?= auto
+DEMO    ?= demo-output
+
+.PHONY: help demo test lint format bench-update clean distclean
+
+help:  ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demonstration into demo-output/
+	$(BIN)/stalegrad demo --out $(DEMO)
+
+test: lint  ## install everything for development in .venv, check style, types and layers, run all tests
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
+
+lint: $(VENV)/.installed-test  ## formatting, lint, types and import layers, without the tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-test  ## rewrite the source in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench-update: $(VENV)/.installed-demo  ## time one server update by sampler and size
+	$(BIN)/python benchmarks/update.py
+
+clean:  ## remove caches and results; keep .venv
+	rm -rf $(DEMO) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean  ## remove .venv as well
+	rm -rf $(VENV)
+
+# The stamps make a second run cheap: pip is called again only when the dependencies may have changed.
+# The package is installed in place (-e), so a change of the source needs no new installation.
+
+$(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[test]'
+	@touch $@ $(VENV)/.installed-demo
+
+$(BIN)/python:
+	@for python in $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14); do \
+	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "creating $(VENV) with $$("$$python" --version)"; \
+	    exec "$$python" -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "stalegrad needs Python 3.11 or newer with the venv module, and found none on the PATH." >&2; \
+	echo "Install one (on Debian and Ubuntu: apt install python3 python3-venv), or name one you have:" >&2; \
+	echo "    make PYTHON=/path/to/python3.11 $(or $(MAKECMDGOALS),demo)" >&2; \
+	exit 1
