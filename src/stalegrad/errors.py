@@ -1,0 +1,42 @@
+"""Every exception that stalegrad raises on purpose, and the one way in which argument errors are worded."""
+
+from typing import Any
+
+
+class StalegradError(Exception):
+    """Base class: ``except sg.StalegradError`` catches whatever this package raises on purpose."""
+
+
+class ArgumentError(StalegradError, ValueError):
+    """An argument that cannot be used. The message names it, shows what was given and says what to do."""
+
+    def __init__(self, name: str, given: Any, problem: str, remedy: str) -> None:
+        self.name, self.given, self.problem, self.remedy = name, given, problem, remedy
+        super().__init__(f"{name}={_short(given)}: {problem}. {remedy}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, _short(self.given), self.problem, self.remedy)
+
+
+class MissingExtra(StalegradError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional dependency: pip install 'stalegrad[{extra}]'")
+        self.feature, self.extra = feature, extra
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.feature, self.extra)
+
+
+class GradientError(StalegradError, RuntimeError):
+    """A gradient that must not touch the chain: not finite, of the wrong shape or of the wrong type."""
+
+
+class TraceError(StalegradError, ValueError):
+    """A trace that contradicts itself, does not fit the model, or is damaged on disk."""
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:60]}… ({type(value).__name__})"
