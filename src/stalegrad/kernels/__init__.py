@@ -1,0 +1,9 @@
+"""Samplers, one file each: the update formula, its fused loop, its state and the kernel a user holds."""
+
+from stalegrad.kernels.base import Address, Kernel
+from stalegrad.kernels.psgld import PSGLD
+from stalegrad.kernels.sghmc import SGHMC
+from stalegrad.kernels.sgld import SGLD
+from stalegrad.kernels.sgnht import SGNHT
+
+__all__ = ["PSGLD", "SGHMC", "SGLD", "SGNHT", "Address", "Kernel"]

@@ -1,0 +1,106 @@
+"""What a sampler is: the contract of every file in this folder.
+
+A kernel is a discretised Itô diffusion on x = (θ, auxiliary variables). It says
+
+* what it keeps (its ``State``, a NamedTuple of arrays whose first field is the position θ),
+* how a chain starts (:meth:`Kernel.start`),
+* at which point it wants the gradient (:meth:`Kernel.point`), because a splitting wants it between two drifts,
+* how one update goes: its ``formula``, elementwise and written once, which :meth:`Kernel.step` applies to whole arrays
+  of any library and :meth:`Kernel.advance` compiles into one loop together with the noise.
+
+Each file has the same parts in the same order: formula, fused loop, state, kernel. Arrays of states and gradients have
+shape (repetition, coordinate) in :meth:`Kernel.advance`; :meth:`Kernel.step` takes any shape with coordinates last.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from stalegrad.checks import real_number
+from stalegrad.noise import Stream, normals
+from stalegrad.schedules import Schedule, as_schedule
+from stalegrad.types import Array
+
+State = Any  # a kernel's own NamedTuple of arrays; the first field is the position
+
+
+class Address(NamedTuple):
+    """Where an update's noise lives: see :mod:`stalegrad.noise.philox`."""
+
+    seed: int
+    chain: int
+    update: int
+    first_repeat: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernel(ABC):
+    """Base of all samplers.
+
+    Args:
+        step_size: h, a number or a schedule l ↦ h_l (:mod:`stalegrad.schedules`).
+        temperature: T; the chain samples p(θ|D)^(1/T). 1 is the posterior.
+    """
+
+    step_size: float | Schedule
+    temperature: float = 1.0
+    schedule: Schedule = field(init=False, repr=False, compare=False)
+
+    order: ClassVar[int] = 1
+    """K: on a closed-form target the bias falls as h^K."""
+
+    def __post_init__(self) -> None:
+        real_number("temperature", self.temperature, least=0)
+        object.__setattr__(self, "schedule", as_schedule(self.step_size))
+
+    def for_model(self, n_data: int, batch_size: int) -> Self:
+        """The kernel for a model of N data in minibatches of J. Only samplers that need the per-datum scale change."""
+        return self
+
+    def with_step_size(self, step_size: float | Schedule) -> Self:
+        """The same sampler with another step size."""
+        return replace(self, step_size=step_size)
+
+    def describe(self) -> dict[str, Any]:
+        """Name and numbers, for reports and traces."""
+        settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        return {"kernel": type(self).__name__, **{k: v if _plain(v) else repr(v) for k, v in settings.items()}}
+
+    @abstractmethod
+    def start(self, position: Array, address: Address) -> State:
+        """The state of a chain that starts at ``position``; auxiliary variables come from their stationary law."""
+
+    def point(self, state: State) -> Array:
+        """Where the gradient of the next update is wanted. The position, unless the kernel splits its drift."""
+        position: Array = state[0]
+        return position
+
+    @abstractmethod
+    def coefficients(self, h: float, h_next: float) -> tuple[float, ...]:
+        """The scalars in the formula, for an update with step h that is followed by one with step h_next."""
+
+    @abstractmethod
+    def step(self, state: State, gradient: Any, noise: Any, h: float, h_next: float | None = None) -> State:
+        """One update of whole arrays (NumPy, JAX or torch), with the given standard normal ``noise``; pure."""
+
+    @abstractmethod
+    def advance(self, state: State, gradient: Array, coefficients: Array, address: Address) -> None:
+        """One update in place, noise included, in one compiled pass over memory that releases the GIL.
+
+        ``coefficients`` are those of :meth:`coefficients` as an array of the state's dtype, so that a chain with a
+        constant step makes them once.
+        """
+
+
+def initial_momentum(position: Array, temperature: float, address: Address) -> Array:
+    """q ~ N(0, T I), the stationary law of the momentum."""
+    momentum = np.empty_like(position)
+    normals(momentum, address.seed, Stream.START, address.chain, 0, first_repeat=address.first_repeat)
+    momentum *= momentum.dtype.type(np.sqrt(temperature))
+    return momentum
+
+
+def _plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
