@@ -1,0 +1,63 @@
+"""What the rest of stalegrad asks of a model: the gradient of its potential on a minibatch.
+
+The potential of a posterior is U(θ) = −log p(θ) − Σ_i log p(d_i | θ), over N data. A worker needs its unbiased
+estimate from a minibatch of J data,
+
+    g̃(θ) = −∇log p(θ) − (N/J) Σ_{i ∈ batch} ∇log p(d_i | θ).
+
+θ is always one flat vector. The wire, the server and the kernels know nothing else of a model.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from stalegrad.potentials.minibatches import Minibatches
+from stalegrad.types import Array, IntArray
+
+
+class Potential(ABC):
+    """A model as the workers see it. Subclass it, or wrap a function with :func:`from_gradient`.
+
+    Args:
+        size: n, the number of parameters.
+        minibatches: which data the k-th gradient of each worker looks at; it knows N and J.
+        dtype: float32 or float64, of θ and of the gradient.
+    """
+
+    def __init__(self, size: int, minibatches: Minibatches, dtype: np.dtype[Any]) -> None:
+        self.size = size
+        self.minibatches = minibatches
+        self.dtype = dtype
+
+    @property
+    def n_data(self) -> int:
+        """N, the number of data."""
+        return self.minibatches.n_data
+
+    @property
+    def batch_size(self) -> int:
+        """J, the number of data behind one gradient."""
+        return self.minibatches.batch_size
+
+    @abstractmethod
+    def gradient(self, theta: Array, indices: IntArray) -> Array:
+        """g̃(θ) on the data ``indices``: a vector of ``size`` entries of ``dtype``."""
+
+    def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
+        """g̃ for R repetitions at once: ``theta`` (R, n) and int64 ``indices`` (R, J) fill ``out`` (R, n).
+
+        Row r must get exactly the bits that ``gradient(theta[r], indices[r])`` gives. Compiled potentials override
+        this loop; it is what makes many repetitions of one trace cheap. All three arrays are C-contiguous.
+        """
+        for row in range(theta.shape[0]):
+            out[row] = self.gradient(theta[row], indices[row])
+
+    def full_gradient(self, theta: Array) -> Array:
+        """∇U(θ) on all data, exactly: for checks, references and diagnostics."""
+        return self.gradient(np.ascontiguousarray(theta, self.dtype), np.arange(self.n_data))
+
+    def initial(self) -> Array:
+        """Where a chain starts unless the user says otherwise: a fresh copy. The origin by default."""
+        return np.zeros(self.size, self.dtype)

@@ -1,0 +1,74 @@
+"""What the built-in models share: both ways to ask for a gradient lead to one compiled function that frees the GIL."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+
+from stalegrad.errors import ArgumentError
+from stalegrad.potentials.base import Potential
+from stalegrad.types import Array, IntArray
+
+
+class CompiledPotential(Potential):
+    """A potential whose gradient is a compiled function of (R, n) parameters and (R, J) indices.
+
+    A subclass sets ``_compiled``, a function of (theta, indices, out) and of what the model binds once, its arrays and
+    constants, in ``_bound``. It returns whether the arguments are as :func:`fits` wants them, and fills ``out`` if so.
+    """
+
+    _compiled: ClassVar[Callable[..., bool]]
+    _bound: tuple[Any, ...]
+
+    def gradient(self, theta: Array, indices: IntArray) -> Array:
+        """g̃(θ) on the data ``indices``."""
+        indices = np.asarray(indices)
+        if indices.dtype.kind not in "iu" or indices.ndim != 1:
+            problem = f"has shape {indices.shape} and type {indices.dtype}"
+            raise ArgumentError("indices", indices, problem, "Give a vector of whole numbers.")
+        out = np.empty((1, self.size), self.dtype)
+        self.gradients(self._checked(theta)[np.newaxis], np.ascontiguousarray(indices, np.int64)[np.newaxis], out)
+        row: Array = out[0]
+        return row
+
+    def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
+        """g̃ for R repetitions at once, each row with the bits that ``gradient`` gives."""
+        if not self._compiled(theta, indices, out, *self._bound):
+            self._refuse(theta, indices, out)
+
+    def _checked(self, theta: Array) -> Array:
+        """One θ, in the layout and type of the computation."""
+        array = np.ascontiguousarray(theta, self.dtype)
+        if array.shape != (self.size,):
+            raise ArgumentError("theta", theta, f"has shape {array.shape}", f"Give a vector of {self.size} entries.")
+        return array
+
+    def _normal_prior(self, deviation: Array, scale: float) -> float:
+        """|deviation|² / 2 scale², the potential of a normal prior, in float64."""
+        return float(np.square(np.asarray(deviation, np.float64)).sum()) / (2 * scale**2)
+
+    def _refuse(self, theta: Array, indices: IntArray, out: Array) -> None:
+        """Says what :func:`fits` found wrong."""
+        if theta.shape[-1] != self.size:
+            problem = f"has shape {theta.shape}, but the model has {self.size} parameters"
+            raise ArgumentError("theta", theta, problem, f"Give {self.size} entries.")
+        if out.shape != theta.shape:
+            raise ArgumentError("out", out, f"has shape {out.shape}, but theta has shape {theta.shape}", "Match them.")
+        if indices.shape[0] != theta.shape[0] or indices.shape[1] == 0:
+            problem = f"has shape {indices.shape}, but theta has shape {theta.shape}"
+            raise ArgumentError("indices", indices, problem, "Give a non-empty row of indices for each row of theta.")
+        remedy = f"Give indices from 0 to {self.n_data - 1}."
+        raise ArgumentError("indices", indices, "reaches outside the data", remedy)
+
+
+@njit
+def fits(theta, indices, out, size, n_data):  # type: ignore[no-untyped-def]
+    """Whether shapes agree and all indices lie within the data: what keeps compiled code inside its arrays."""
+    if theta.shape[1] != size or out.shape != theta.shape or indices.shape[0] != theta.shape[0]:
+        return False
+    inside = indices.shape[1] > 0
+    for r in range(indices.shape[0]):
+        for j in range(indices.shape[1]):
+            inside &= np.uint64(indices[r, j]) < np.uint64(n_data)  # a negative index becomes a huge one
+    return inside
