@@ -1,0 +1,58 @@
+"""What is known about stale chains before running one: bounds, best step sizes, and an exact Gaussian oracle.
+
+- :mod:`~stalegrad.theory.bounds`: bias, MSE and variance of the estimate, up to constants, for one and several chains.
+- :mod:`~stalegrad.theory.step_size`: the step sizes that minimise them.
+- :mod:`~stalegrad.theory.rates`: how fast they then fall, and the linear speedup in the number of workers.
+- :mod:`~stalegrad.theory.stability`: the largest step size at which a stale chain does not blow up.
+- :mod:`~stalegrad.theory.gaussian`: on a Gaussian target the same quantities *exactly*, constants included.
+"""
+
+from stalegrad.theory.bounds import (
+    bias_bound,
+    chains_bias_bound,
+    chains_mse_bound,
+    chains_variance_bound,
+    mse_bound,
+    variance_bound,
+)
+from stalegrad.theory.gaussian import stale_sghmc, stale_sgld
+from stalegrad.theory.rates import bias_rate, linear_speedup, mse_rate, variance_rate
+from stalegrad.theory.recursion import FiniteRun, LinearRecursion, StateLaw, Trajectory, UnstableRecursion
+from stalegrad.theory.stability import stability_limit
+from stalegrad.theory.step_size import (
+    bias_optimal_step,
+    chains_bias_optimal_step,
+    chains_mse_optimal_step,
+    chains_variance_optimal_step,
+    mse_optimal_step,
+    stale_step_size,
+    variance_optimal_step,
+)
+
+__all__ = [
+    "FiniteRun",
+    "LinearRecursion",
+    "StateLaw",
+    "Trajectory",
+    "UnstableRecursion",
+    "bias_bound",
+    "bias_optimal_step",
+    "bias_rate",
+    "chains_bias_bound",
+    "chains_bias_optimal_step",
+    "chains_mse_bound",
+    "chains_mse_optimal_step",
+    "chains_variance_bound",
+    "chains_variance_optimal_step",
+    "linear_speedup",
+    "mse_bound",
+    "mse_optimal_step",
+    "mse_rate",
+    "stability_limit",
+    "stale_sghmc",
+    "stale_sgld",
+    "stale_step_size",
+    "variance_bound",
+    "variance_optimal_step",
+    "variance_rate",
+]

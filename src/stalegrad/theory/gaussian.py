@@ -1,0 +1,164 @@
+"""The exact oracle: samplers with stale gradients on a Gaussian target.
+
+The target is N(μ, T/λ) in one dimension: U(θ) = λ(θ − μ)²/2, at temperature T. (In the eigenbasis of its precision
+matrix a Gaussian in many dimensions is many of these.) Update l + 1 uses the gradient at the point of τ updates ago,
+plus minibatch noise that is independent from update to update with variance v:
+
+    g_l = λ (θ_{l−τ} − μ) + √v η_l.
+
+Everything is then a :class:`~stalegrad.theory.recursion.LinearRecursion`. Its means and covariances are exact whatever
+the law of η; only the variances of averages of θ² assume that η is Gaussian.
+
+One consequence in closed form, of the fact that the long-run average of θ_{l+1} − θ_l is 0: for SGLD
+
+    lim L·Var(φ̂_L) = (2hT + h²v) / (hλ)² = 2T/(hλ²) + v/λ²        for φ(θ) = θ,
+
+whatever τ is, as long as the chain is stable. SGHMC has 2BT/(hλ²) + v/λ². Staleness changes what the chain converges to
+and how it wobbles, and not the asymptotic variance of its mean.
+"""
+
+import numpy as np
+
+from stalegrad.checks import one_of, real_number, whole_number
+from stalegrad.theory.recursion import LinearRecursion
+from stalegrad.types import Array
+
+
+def stale_sgld(
+    curvature: float,
+    step_size: float,
+    staleness: int = 0,
+    *,
+    temperature: float = 1.0,
+    gradient_variance: float = 0.0,
+    mean: float = 0.0,
+) -> LinearRecursion:
+    """θ ← θ − h g + √(2hT) ζ, with g the gradient of τ updates ago.
+
+    Args:
+        curvature: λ.
+        step_size: h.
+        staleness: τ, constant.
+        temperature: T; 1 samples the posterior.
+        gradient_variance: v, of the minibatch noise in g.
+        mean: μ.
+
+    >>> fresh, stale = stale_sgld(1.0, 0.1), stale_sgld(1.0, 0.1, 5)
+    >>> fresh.variance, stale.variance  # 1 is right
+    (1.0526, 1.7888)
+    >>> fresh.asymptotic_variance(), stale.asymptotic_variance()
+    (20.0, 20.0)
+    """
+    lam, h, tau, temp, v = _arguments(curvature, step_size, staleness, temperature, gradient_variance)
+    return _delayed(
+        free=np.ones((1, 1)),
+        kick=np.ones(1),
+        point=np.ones(1),
+        strength=h * lam,
+        shock=np.sqrt(2 * h * temp + h * h * v),
+        staleness=tau,
+        target=(real_number("mean", mean), temp / lam),
+        description=f"stale_sgld(curvature={lam:g}, step_size={h:g}, staleness={tau})",
+    )
+
+
+def stale_sghmc(
+    curvature: float,
+    step_size: float,
+    friction: float,
+    staleness: int = 0,
+    *,
+    integrator: str = "euler",
+    temperature: float = 1.0,
+    gradient_variance: float = 0.0,
+    mean: float = 0.0,
+) -> LinearRecursion:
+    """SGHMC with friction B, and g the gradient of τ updates ago.
+
+    ``integrator="euler"``: q ← (1 − Bh) q − h g + √(2BhT) ζ; θ ← θ + h q. The gradient is wanted at θ.
+
+    ``integrator="splitting"``: θ½ = θ + (h/2) q; q ← e^{−Bh/2} (e^{−Bh/2} q − h g + √(2BhT) ζ); θ ← θ½ + (h/2) q. The
+    gradient is wanted at θ½, so a stale one was taken at the θ½ of τ updates ago.
+
+    In general Euler is of order 1 and the splitting of order 2. On a Gaussian with fresh, exact gradients the error of
+    the law of θ is O(h²) for both: Euler shows its O(h) in the momentum only. Staleness and minibatch noise add
+    errors of O(h) to θ in both.
+
+    Args:
+        curvature: λ.
+        step_size: h.
+        friction: B.
+        staleness: τ, constant.
+        integrator: "euler" or "splitting".
+        temperature: T; 1 samples the posterior.
+        gradient_variance: v, of the minibatch noise in g.
+        mean: μ.
+
+    >>> stale_sghmc(1.0, 0.1, 2.0).variance, stale_sghmc(1.0, 0.1, 2.0, integrator="splitting").variance
+    (1.00279, 0.99834)
+    """
+    lam, h, tau, temp, v = _arguments(curvature, step_size, staleness, temperature, gradient_variance)
+    b = real_number("friction", friction, above=0)
+    if one_of("integrator", integrator, ("euler", "splitting")) == "euler":
+        kept = 1 - b * h
+        free, kick, point = np.array([[1, h * kept], [0, kept]]), np.array([h, 1]), np.array([1.0, 0])
+    else:
+        half = np.exp(-b * h / 2)
+        free = np.array([[1, h / 2 * (1 + half**2)], [0, half**2]])
+        kick, point = half * np.array([h / 2, 1]), np.array([1, h / 2])
+    called = f"curvature={lam:g}, step_size={h:g}, friction={b:g}, staleness={tau}, integrator={integrator!r}"
+    return _delayed(
+        free=free,
+        kick=kick,
+        point=point,
+        strength=h * lam,
+        shock=np.sqrt(2 * b * h * temp + h * h * v),
+        staleness=tau,
+        target=(real_number("mean", mean), temp / lam),
+        description=f"stale_sghmc({called})",
+    )
+
+
+def _delayed(
+    *,
+    free: Array,
+    kick: Array,
+    point: Array,
+    strength: float,
+    shock: float,
+    staleness: int,
+    target: tuple[float, float],
+    description: str,
+) -> LinearRecursion:
+    """The recursion of y ← F y + k (−hλ p_{l−τ} + σ ζ), where p_l = pᵀ y_l is the point that wants the gradient.
+
+    Its state is x = (y_l, p_{l−1}, …, p_{l−τ}).
+    """
+    size = kick.size
+    a = np.zeros((size + staleness, size + staleness))
+    a[:size, :size] = free
+    if staleness == 0:
+        a -= strength * np.outer(kick, point)
+    else:
+        a[:size, -1] -= strength * kick
+        a[size, :size] = point
+        past = np.arange(size, size + staleness - 1)
+        a[past + 1, past] = 1
+    noise = np.zeros(size + staleness)
+    noise[:size] = shock * kick
+    embedding = np.vstack([np.eye(size), np.tile(point, (staleness, 1))])
+    for array in (a, noise, embedding):
+        array.flags.writeable = False
+    return LinearRecursion(a, noise, embedding, *target, description)
+
+
+def _arguments(
+    curvature: float, step_size: float, staleness: int, temperature: float, gradient_variance: float
+) -> tuple[float, float, int, float, float]:
+    return (
+        real_number("curvature", curvature, above=0),
+        real_number("step_size", step_size, above=0),
+        whole_number("staleness", staleness),
+        real_number("temperature", temperature, least=0),
+        real_number("gradient_variance", gradient_variance, least=0),
+    )
