@@ -1,0 +1,80 @@
+"""One Markov chain: a kernel, its state, and how many updates it has had."""
+
+import numpy as np
+
+from stalegrad.errors import GradientError
+from stalegrad.jit import compiled
+from stalegrad.kernels.base import Address, Kernel
+from stalegrad.schedules import Constant
+from stalegrad.types import Array
+
+
+class Chain:
+    """The state of one chain, or of R repetitions of it that differ in their randomness alone.
+
+    Args:
+        kernel: the sampler.
+        position: θ_0, of shape (R, n); it is copied.
+        seed: the run's seed.
+        chain: which chain of the run this is; with the seed it names the noise.
+        first_repeat: number of the first repetition.
+
+    ``position`` is θ_l and ``point`` is where the next gradient is wanted: arrays (R, n) that every update overwrites.
+    """
+
+    def __init__(self, kernel: Kernel, position: Array, seed: int, chain: int, first_repeat: int = 0) -> None:
+        self.kernel = kernel
+        self.version = 0
+        self.seed, self.chain, self.first_repeat = seed, chain, first_repeat
+        start = np.array(position, order="C", ndmin=2)
+        self.state = kernel.start(start, self._address())
+        self.position: Array = self.state[0]
+        self.point: Array = kernel.point(self.state)
+        self._constant = kernel.schedule.value if isinstance(kernel.schedule, Constant) else None
+        self._steps: tuple[float, float] | None = None
+        self._coefficients = np.empty(0, start.dtype)
+
+    def advance(self, gradient: Array, step_size: float | None = None) -> float:
+        """Update with a gradient (R, n) that has been checked; returns the step size used."""
+        steps = self._step_sizes(step_size)
+        if steps != self._steps:
+            self._coefficients = np.array(self.kernel.coefficients(*steps), self.position.dtype)
+            self._steps = steps
+        self.kernel.advance(self.state, gradient, self._coefficients, self._address())
+        self.version += 1
+        return steps[0]
+
+    def _step_sizes(self, step_size: float | None) -> tuple[float, float]:
+        """h of this update and of the next one."""
+        h = self._constant  # asked first: this runs at every update
+        if h is not None:
+            return (h if step_size is None else step_size), h
+        schedule = self.kernel.schedule
+        return float(schedule(self.version)) if step_size is None else step_size, float(schedule(self.version + 1))
+
+    def _address(self) -> Address:
+        return Address(self.seed, self.chain, self.version, self.first_repeat)
+
+
+def refuse_bad_gradient(gradient: Array, like: Array) -> None:
+    """Raise :class:`GradientError` unless ``gradient`` has the shape and type of ``like`` and is finite."""
+    if not isinstance(gradient, np.ndarray) or gradient.shape != like.shape or gradient.dtype != like.dtype:
+        given = f"{getattr(gradient, 'dtype', type(gradient).__name__)} of shape {np.shape(gradient)}"
+        raise GradientError(f"the gradient is {given}; wanted is {like.dtype} of shape {like.shape}")
+    if not all_finite(gradient):
+        bad = int(gradient.size - np.count_nonzero(np.isfinite(gradient)))
+        raise GradientError(
+            f"{bad} of {gradient.size} entries of the gradient are NaN or infinite. If the data are finite, the chain "
+            "has probably diverged: use a smaller step_size; a stale chain is stable only while "
+            "step_size · largest curvature · (staleness + ½) stays below about 1"
+        )
+
+
+@compiled
+def all_finite(values):  # type: ignore[no-untyped-def]
+    """Whether a 2-d array has neither NaN nor infinity: x − x is 0 for finite x and NaN otherwise."""
+    bad = 0
+    for r in range(values.shape[0]):
+        for i in range(values.shape[1]):
+            bad += values[r, i] - values[r, i] != 0
+    return bad == 0

@@ -1,0 +1,97 @@
+"""A server: owns one chain and updates it the moment a gradient arrives. No I/O, no clock, no threads.
+
+Events go in (:meth:`Server.join`, :meth:`Server.receive`, :meth:`Server.leave`), instructions come out: the assignments
+to send. An engine moves the messages; it holds no sampling logic. Arithmetic never depends on who is fast, only on the
+order of arrival, and that order is the trace.
+"""
+
+from collections.abc import Callable
+from math import nan
+from typing import NamedTuple
+
+from stalegrad.admission import Admission, Assignment, Refusal
+from stalegrad.chain import Chain, refuse_bad_gradient
+from stalegrad.errors import GradientError
+from stalegrad.trace import ChainTrace, TraceBuilder
+from stalegrad.types import Array
+
+Record = Callable[[int, Array], None]
+"""Called with (l, θ) after update number l; θ is a view that the next update overwrites."""
+
+
+class Gradient(NamedTuple):
+    """A worker's message: minibatch number ``count`` evaluated at the point of this version."""
+
+    worker: int
+    count: int  # type: ignore[assignment]  # not tuple.count
+    version: int
+    values: Array
+
+
+class Server:
+    """One chain and its workers.
+
+    Args:
+        chain: the chain to advance.
+        admission: the staleness bound and its policy.
+        steps: L, the number of accepted updates after which the server is done.
+        record: told of every accepted update.
+    """
+
+    def __init__(self, chain: Chain, admission: Admission, steps: int, record: Record) -> None:
+        self.chain = chain
+        self.admission = admission
+        self.steps = steps
+        self.refusals: list[str] = []
+        self._record = record
+        self._trace = TraceBuilder()
+
+    @property
+    def done(self) -> bool:
+        """Whether all steps are made; from then on no work is handed out and late gradients are ignored."""
+        return self.chain.version >= self.steps
+
+    @property
+    def trace(self) -> ChainTrace:
+        """Everything that has happened to the chain so far."""
+        return self._trace.build()
+
+    def join(self, worker: int) -> list[Assignment]:
+        """A worker is ready. Send each assignment's worker the current ``chain.point``."""
+        self.admission.join(worker)
+        return self._release()
+
+    def leave(self, worker: int) -> list[Assignment]:
+        """A worker is gone. Others that were held for its sake may now get work."""
+        self.admission.leave(worker)
+        return self._release()
+
+    def receive(self, gradient: Gradient, time: float = 0.0) -> list[Assignment]:
+        """A gradient has come: check it, update the chain or drop it, and say who gets the new point.
+
+        ``time`` is the engine's, in seconds since the start; it is only written down.
+        """
+        if self.done:
+            return []
+        worker, count, version, values = gradient
+        try:
+            self.admission.expect(worker, count, version)
+        except Refusal as refusal:
+            self.refusals.append(str(refusal))
+            return []
+        try:
+            refuse_bad_gradient(values, self.chain.position)
+        except GradientError as error:
+            self.refusals.append(f"worker {worker}, minibatch {count}: {error}")
+            self.admission.abandon(worker)
+            return self._release()
+        staleness, accepted = self.admission.land(worker)
+        update = self.chain.version
+        h = self.chain.advance(values) if accepted else nan
+        self._trace.append(worker, count, staleness, accepted, h, time)
+        if accepted:
+            self._record(update, self.chain.position)
+        return self._release()
+
+    def _release(self) -> list[Assignment]:
+        return [] if self.done else self.admission.release()

@@ -1,0 +1,24 @@
+"""A worker: θ in, gradient out. No I/O, no clock, no randomness of its own."""
+
+from stalegrad.potentials.base import Potential
+from stalegrad.types import Array
+
+
+class Worker:
+    """Computes the gradients of one worker of one chain.
+
+    Args:
+        potential: the model.
+        seed: the run's seed.
+        chain: the chain that this worker serves.
+        worker: its number within the chain.
+    """
+
+    def __init__(self, potential: Potential, seed: int, chain: int, worker: int) -> None:
+        self.potential = potential
+        self.seed, self.chain, self.worker = seed, chain, worker
+
+    def compute(self, point: Array, count: int, out: Array) -> None:
+        """g̃ at ``point`` (1, n) on this worker's minibatch number ``count``, into ``out`` (1, n)."""
+        indices = self.potential.minibatches.draw(self.seed, self.chain, self.worker, count)
+        self.potential.gradients(point, indices[None], out)
