@@ -1,0 +1,1 @@
+"""Reproductions of the paper's figures, each a function from settings to numbers and a picture."""

@@ -1,0 +1,129 @@
+"""How a cluster would scale: staleness, throughput and speedup against the number of workers, from simulated traces."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stalegrad.admission import Policy
+from stalegrad.errors import ArgumentError
+from stalegrad.simulation import Law, Network, simulate
+from stalegrad.trace import ChainTrace
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one server with so many workers would do."""
+
+    workers: int
+    mean_staleness: float
+    max_staleness: int
+    dropped: float
+    """Share of gradients that were dropped."""
+    updates_per_second: float
+    speedup: float
+    """Accepted updates a second over those of one worker: the time speedup at equal precision of the variance."""
+    server_busy: float
+    """Share of the time in which the server was updating."""
+
+
+def predict(
+    workers: Sequence[int],
+    *,
+    law: Callable[[int], Law],
+    steps: int = 20_000,
+    network: Network | None = None,
+    update: float = 0.0,
+    max_staleness: int | None = None,
+    policy: Policy = "drop",
+    seed: int = 0,
+) -> list[Prediction]:
+    """Simulate each number of workers, and one worker to compare with.
+
+    Rates are read from the second half of each run, after the start-up in which all workers hold version 0.
+
+    Args:
+        workers: the numbers of workers to try.
+        law: the law of compute times for so many workers.
+        steps: accepted updates simulated for each, but never fewer than 20 for each worker.
+        network: the server's link.
+        update: seconds of an update.
+        max_staleness: bound on the staleness.
+        policy: what happens at the bound.
+        seed: of the compute times.
+    """
+
+    def run(count: int) -> ChainTrace:
+        trace = simulate(
+            workers=count, steps=max(steps, 20 * count), compute=law(count), network=network, update=update,
+            max_staleness=max_staleness, policy=policy, seed=seed,
+        )  # fmt: skip
+        return trace.chains[0]
+
+    alone = _rate(run(1))
+    return [_prediction(count, run(count), alone, update) for count in workers]
+
+
+def _second_half(trace: ChainTrace) -> slice:
+    return slice(len(trace) // 2, None)
+
+
+def _rate(trace: ChainTrace) -> float:
+    """Accepted updates a second."""
+    half = _second_half(trace)
+    assert trace.time is not None
+    times, accepted = trace.time[half], trace.accepted[half]
+    duration = times[-1] - times[0]
+    if duration <= 0:
+        raise ArgumentError("compute", 0.0, "takes no time, so there is no rate", "Give the seconds of a gradient > 0.")
+    return float(np.count_nonzero(accepted[1:]) / duration)
+
+
+def _prediction(count: int, trace: ChainTrace, alone: float, update: float) -> Prediction:
+    half = _second_half(trace)
+    staleness, accepted = trace.staleness[half], trace.accepted[half]
+    rate = _rate(trace)
+    return Prediction(
+        workers=count,
+        mean_staleness=float(staleness[accepted].mean()) if accepted.any() else float("nan"),
+        max_staleness=int(staleness[accepted].max(initial=0)),
+        dropped=float(1 - accepted.mean()),
+        updates_per_second=rate,
+        speedup=rate / alone,
+        server_busy=rate * update,
+    )
+
+
+def save(predictions: Sequence[Prediction], settings: dict[str, Any], out: Path) -> tuple[Path, Path]:
+    """Write scaling.json and scaling.png into the folder ``out``."""
+    out.mkdir(parents=True, exist_ok=True)
+    text, picture = out / "scaling.json", out / "scaling.png"
+    rows = [asdict(prediction) for prediction in predictions]
+    text.write_text(json.dumps({"settings": settings, "predictions": rows}, indent=1) + "\n")
+    draw(predictions, picture)
+    return text, picture
+
+
+def draw(predictions: Sequence[Prediction], path: Path) -> None:
+    """The picture: speedup, throughput and staleness against the number of workers."""
+    from matplotlib.figure import Figure
+
+    workers = [p.workers for p in predictions]
+    figure = Figure(figsize=(12, 3.8), layout="constrained")
+    panels = figure.subplots(1, 3)
+    panels[0].loglog(workers, workers, "--", color="0.6", linewidth=1, label="linear")
+    panels[0].loglog(workers, [p.speedup for p in predictions], "o-", color="C0", label="predicted")
+    panels[0].set(title="speedup", xlabel="workers")
+    panels[0].legend(frameon=False)
+    panels[1].loglog(workers, [p.updates_per_second for p in predictions], "o-", color="C0")
+    panels[1].set(title="accepted updates a second", xlabel="workers")
+    panels[2].plot(workers, [p.mean_staleness for p in predictions], "o-", color="C3", label="mean")
+    panels[2].plot(workers, [p.max_staleness for p in predictions], "^:", color="C3", alpha=0.6, label="largest")
+    panels[2].set(title="staleness of accepted gradients", xlabel="workers")
+    panels[2].set_xscale("log")
+    panels[2].set_yscale("symlog", linthresh=1)
+    panels[2].legend(frameon=False)
+    figure.savefig(path, dpi=150)
