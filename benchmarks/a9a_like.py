@@ -1,0 +1,89 @@
+"""The data of the logistic-regression benchmarks: a9a itself where it is at hand, else data of the same shape.
+
+a9a is the Adult census data in 123 binary features: 14 questions, each answered by one of several categories, so
+that a row holds at most 14 ones. With the intercept the design has 124 columns and 15 nonzeros a row.
+
+Set ``STALEGRAD_DATA`` to a directory that holds ``a9a/a9a.gz`` (the LIBSVM text file, gzip-compressed) to use the
+real data. Timings hardly differ: what a step costs depends on N, J and the sparsity, which are the same.
+"""
+
+import gzip
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+N_ROWS = 32_561
+CATEGORIES = (5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 2, 5, 41)
+"""Answers to each of the 14 questions, as a9a encodes them: 123 in all."""
+N_FEATURES = sum(CATEGORIES)
+POSITIVE_RATE = 0.24
+"""Share of the label 1 in a9a."""
+
+
+@dataclass(frozen=True)
+class LogisticData:
+    """A binary design with an intercept in the last column, in CSR form, and labels in {0, 1}."""
+
+    source: str
+    indptr: npt.NDArray[np.int32]
+    indices: npt.NDArray[np.int32]
+    y: npt.NDArray[np.float32]
+    n_columns: int = N_FEATURES + 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return self.y.size, self.n_columns
+
+    @cached_property
+    def dense(self) -> npt.NDArray[np.float32]:
+        """The design as a dense float32 array."""
+        X = np.zeros(self.shape, np.float32)
+        X[np.repeat(np.arange(self.y.size), np.diff(self.indptr)), self.indices] = 1
+        return X
+
+    def csr(self) -> Any:
+        """The design as a SciPy CSR matrix of float32."""
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix((np.ones(self.indices.size, np.float32), self.indices, self.indptr), shape=self.shape)
+
+
+def load() -> LogisticData:
+    """The real a9a from ``$STALEGRAD_DATA``, or synthetic data if that is not set."""
+    root = os.environ.get("STALEGRAD_DATA")
+    return read(Path(root) / "a9a" / "a9a.gz") if root else synthetic()
+
+
+def read(path: Path) -> LogisticData:
+    """a9a from the LIBSVM text file: a label −1 or +1, then index:1 pairs with indices from 1 to 123."""
+    labels, rows = [], []
+    with gzip.open(path, "rt", encoding="ascii") as lines:
+        for line in lines:
+            label, *pairs = line.split()
+            labels.append(float(label) > 0)
+            rows.append([int(pair.partition(":")[0]) - 1 for pair in pairs] + [N_FEATURES])
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
+    return LogisticData("a9a", indptr, np.concatenate(rows).astype(np.int32), np.array(labels, np.float32))
+
+
+def synthetic(n_rows: int = N_ROWS, seed: int = 0) -> LogisticData:
+    """Data shaped like a9a: one answer to each question, some common and some rare, labels from a logistic model."""
+    rng = np.random.default_rng(seed)
+    columns, weights, first = [], [], 0
+    for size in CATEGORIES:
+        probability = rng.permutation(1 / np.arange(1, size + 1))
+        columns.append(first + rng.choice(size, n_rows, p=probability / probability.sum()))
+        weights.append(rng.normal(0, 0.7, size))
+        first += size
+    answers = np.stack(columns, axis=1)
+    latent = np.concatenate(weights)[answers].sum(axis=1) + rng.logistic(size=n_rows)
+    y = latent > np.quantile(latent, 1 - POSITIVE_RATE)
+    indices = np.column_stack([answers, np.full(n_rows, N_FEATURES)])
+    indptr = np.arange(n_rows + 1) * indices.shape[1]
+    return LogisticData("synthetic", indptr.astype(np.int32), indices.ravel().astype(np.int32), y.astype(np.float32))
