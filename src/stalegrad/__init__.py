@@ -1,10 +1,11 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
-from stalegrad import potentials, schedules, theory
-from stalegrad.errors import ArgumentError, GradientError, MissingExtra, StalegradError, TraceError
+from stalegrad import datasets, engines, potentials, schedules, theory
+from stalegrad.errors import ArgumentError, DatasetError, GradientError, MissingExtra, StalegradError, TraceError
 from stalegrad.estimates import Estimate
 from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT
-from stalegrad.run import Run, replay, sample
+from stalegrad.result import Run, RunFailed
+from stalegrad.run import replay, sample
 from stalegrad.simulation import Exponential, LogNormal, Network, simulate
 from stalegrad.trace import Trace
 
@@ -16,6 +17,7 @@ __all__ = [
     "SGLD",
     "SGNHT",
     "ArgumentError",
+    "DatasetError",
     "Estimate",
     "Exponential",
     "GradientError",
@@ -23,9 +25,12 @@ __all__ = [
     "MissingExtra",
     "Network",
     "Run",
+    "RunFailed",
     "StalegradError",
     "Trace",
     "TraceError",
+    "datasets",
+    "engines",
     "potentials",
     "replay",
     "sample",

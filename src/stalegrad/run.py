@@ -1,7 +1,7 @@
 """The one place that puts the parts together: :func:`sample`, :func:`replay` and the :class:`Run` they return."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,92 +9,21 @@ import numpy as np
 from stalegrad.admission import POLICIES, Admission, Policy
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
-from stalegrad.engines import Engine, Inline, Job
+from stalegrad.engines import Engine, Inline, Job, Outcome, Processes, Threads
 from stalegrad.engines.inline import execute
-from stalegrad.errors import ArgumentError, GradientError, TraceError
-from stalegrad.estimates import Estimate, estimate, running_average
+from stalegrad.errors import ArgumentError, GradientError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_REPEATS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
-from stalegrad.server import Record
-from stalegrad.trace import MAX_SEED, ChainTrace, Trace
-from stalegrad.types import Array, IntArray
+from stalegrad.recorder import Recorder
+from stalegrad.result import Run, RunFailed, TestFunction
+from stalegrad.server import ChainStatus
+from stalegrad.trace import MAX_SEED, Trace
+from stalegrad.types import Array
 
-ENGINES: dict[str, Callable[[], Engine]] = {"inline": Inline}
+ENGINES: dict[str, Callable[[], Engine]] = {"inline": Inline, "threads": Threads, "processes": Processes}
 
-TestFunction = Callable[[Array], Any]
 Kernels = Kernel | Sequence[Kernel]
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """What sampling gives.
-
-    Args:
-        draws: (chain, draw, parameter), or (repetition, chain, draw, parameter) when ``repeats`` was given.
-        trace: all that is needed to repeat the run bit for bit.
-    """
-
-    draws: Array
-    trace: Trace
-
-    @property
-    def staleness(self) -> tuple[IntArray, ...]:
-        """τ_l of every gradient that reached each chain, accepted or dropped."""
-        return tuple(chain.staleness for chain in self.trace.chains)
-
-    @property
-    def accepted(self) -> tuple[Array, ...]:
-        """Whether each of those gradients updated its chain."""
-        return tuple(chain.accepted for chain in self.trace.chains)
-
-    @property
-    def step_sizes(self) -> Array:
-        """h of the update behind each draw, (chain, draw): the weights of averages."""
-        kept = _kept(self.trace)
-        return np.stack([_steps(chain)[kept] for chain in self.trace.chains])
-
-    def evaluate(self, phi: TestFunction, *, batched: bool = False) -> Array:
-        """φ of every draw, (…, chain, draw) and then the shape of φ's value.
-
-        Args:
-            phi: the test function of one draw θ, or of an array (draw, parameter) of them if ``batched``.
-            batched: whether phi takes many draws at once, which is faster.
-        """
-        rows = self.draws.reshape(-1, self.draws.shape[-1])
-        values = np.asarray(phi(rows)) if batched else np.array([phi(row) for row in rows])
-        if values.shape[:1] != rows.shape[:1]:
-            raise ArgumentError(
-                "phi", phi, f"gave shape {values.shape} for {len(rows)} draws", "A batched phi returns one row a draw."
-            )
-        return values.reshape(self.draws.shape[:-1] + values.shape[1:])
-
-    def estimate(self, phi: TestFunction, *, batched: bool = False) -> Estimate:
-        """φ̂ = Σ_s (T_s/T) φ̂_s, where φ̂_s = Σ_l h_l φ(θ_l) / Σ_l h_l, with its Monte Carlo standard error.
-
-        With ``repeats`` the estimate of every repetition is given.
-        """
-        values = self.evaluate(phi, batched=batched)
-        if self._repeated:
-            values = np.moveaxis(values, 0, 2)  # repetitions become part of φ's shape
-        return estimate(values, step_sizes=self.step_sizes)
-
-    def running(self, phi: TestFunction, *, batched: bool = False) -> Array:
-        """φ̂_s at every draw of every chain: the estimate as the run went on."""
-        values = self.evaluate(phi, batched=batched)
-        axis = 2 if self._repeated else 1
-        weights = self.step_sizes.reshape(self.step_sizes.shape + (1,) * (values.ndim - axis - 1))
-        return running_average(values, np.broadcast_to(weights, values.shape), axis=axis)
-
-    @property
-    def _repeated(self) -> bool:
-        return self.draws.ndim == 4
-
-    def __repr__(self) -> str:
-        shape = " × ".join(map(str, self.draws.shape))
-        tau = np.concatenate(self.staleness)
-        dropped = 1 - np.concatenate(self.accepted).mean()
-        return f"Run(draws {shape}, mean staleness {tau.mean():.2f}, max {tau.max()}, dropped {dropped:.1%})"
 
 
 def sample(
@@ -107,11 +36,13 @@ def sample(
     max_staleness: int | None = None,
     policy: Policy = "drop",
     seed: int = 0,
-    engine: str | Engine = "inline",
+    engine: str | Engine | None = None,
     initial: Any = None,
     burn_in: int = 0,
     thin: int = 1,
     repeats: int | None = None,
+    progress: bool = True,
+    functions: Mapping[str, TestFunction] | None = None,
 ) -> Run:
     """Sample a posterior with S servers, each with its own chain and W workers that send it stale gradients.
 
@@ -123,15 +54,24 @@ def sample(
         servers: S, independent chains.
         max_staleness: τ, the bound on staleness; None for no bound.
         policy: at the bound ``"drop"`` the gradient (the paper's) or let workers ``"wait"`` so that it holds.
-        seed: of everything random; the same seed gives the same bits.
-        engine: ``"inline"``, or an engine object.
+        seed: of everything random. Inline, the same seed gives the same bits; on a real engine the order of arrival
+            differs from run to run, and ``replay(run.trace, ...)`` gives the same bits.
+        engine: ``"threads"`` (the default), ``"processes"``, ``"inline"`` (a simulated cluster, executed in this
+            thread; the default with ``repeats``), or an engine object such as ``sg.engines.Processes(threads=2)``.
         initial: θ_0, (n,) for all chains or (S, n); None for the model's own start.
         burn_in: updates of each chain that are not kept.
         thin: keep every thin-th update after that.
         repeats: run R independent repetitions of the same trace in one pass (inline engine only).
+        progress: show how far it is, on standard error.
+        functions: test functions, by name, whose running averages the progress shows. They are evaluated beside the
+            sampling, on as many draws as there is time for.
 
     Returns:
-        A :class:`Run`.
+        A :class:`Run`. Ctrl-C and SIGTERM end it early with what has been sampled so far, ``run.interrupted`` says so.
+
+    Raises:
+        RunFailed: all workers of a chain failed too often in a row; the exception's ``run`` holds the draws so far.
+        GradientError: a chain diverged.
     """
     _check_potential(potential)
     steps = whole_number("steps", steps, least=1, most=MAX_UPDATES)
@@ -142,7 +82,8 @@ def sample(
     one_of("policy", policy, POLICIES)
     Admission(max_staleness, policy)  # refuses a bound that cannot be used, before anything runs
     kernels = _kernels(kernel, servers, potential)
-    chosen = _engine(engine)
+    chosen = _engine(engine if engine is not None else "threads" if repeats is None else "inline")
+    functions = _functions(functions)
     if repeats is not None and not isinstance(chosen, Inline):
         raise ArgumentError("repeats", repeats, f"does not go with engine {engine!r}", "Use engine='inline'.")
     start, given = _initial(initial, servers, potential)
@@ -152,6 +93,7 @@ def sample(
         potential=potential,
         chain=lambda s: Chain(kernels[s], np.repeat(start[s : s + 1], rows, axis=0), seed, s),
         record=recorder.of,
+        status=tuple(ChainStatus() for _ in range(servers)),
         steps=steps,
         workers=workers,
         servers=servers,
@@ -159,13 +101,16 @@ def sample(
         policy=policy,
         seed=seed,
     )
-    trace = chosen.run(job)
+    outcome = _run(chosen, job, recorder, progress, functions)
     about = {
         "kernels": [k.describe() for k in kernels],
-        "workers": workers, "max_staleness": max_staleness, "policy": policy,
-    }  # fmt: skip
-    kept = Trace(trace.chains, seed=seed, burn_in=burn_in, thin=thin, initial=given, about=about)
-    return Run(recorder.draws, kept)
+        "engine": type(chosen).__name__,
+        "workers": workers,
+        "max_staleness": max_staleness,
+        "policy": policy,
+    }
+    trace = Trace(outcome.chains, seed=seed, burn_in=burn_in, thin=thin, initial=given, about=about)
+    return _result(recorder, trace, outcome)
 
 
 def replay(
@@ -197,79 +142,72 @@ def replay(
         raise ArgumentError("trace", trace, "is not a trace", "Give run.trace, sg.simulate(...) or sg.Trace.load(...).")
     _check_potential(potential)
     servers = len(trace)
-    lengths = {chain.steps for chain in trace.chains}
-    if len(lengths) != 1:
-        raise TraceError(f"the chains have different numbers of updates: {sorted(lengths)}")
+    steps = max(chain.steps for chain in trace.chains)
     seed = trace.seed if seed is None else whole_number("seed", seed, most=MAX_SEED)
     burn_in = trace.burn_in if burn_in is None else burn_in
     thin = trace.thin if thin is None else thin
     first_repeat = whole_number("first_repeat", first_repeat, most=MAX_REPEATS - 1)
     kernels = _kernels(kernel, servers, potential)
     start, given = _initial(trace.initial if initial is None else initial, servers, potential)
-    recorder = Recorder(repeats, servers, lengths.pop(), burn_in, thin, potential)
+    recorder = Recorder(repeats, servers, steps, burn_in, thin, potential)
     chains = []
     for s, chain_trace in enumerate(trace.chains):
         chain = Chain(kernels[s], np.repeat(start[s : s + 1], recorder.rows, axis=0), seed, s, first_repeat)
         chains.append(execute(chain_trace, potential, chain, recorder.of(s)))
     again = Trace(tuple(chains), seed=seed, burn_in=burn_in, thin=thin, initial=given, about=trace.about)
-    return Run(recorder.draws, again)
+    return _result(recorder, again)
 
 
-class Recorder:
-    """Keeps the draws of all chains in one array that is allocated before the run starts."""
+def _run(
+    engine: Engine, job: Job, recorder: Recorder, progress: bool, functions: Mapping[str, TestFunction]
+) -> Outcome:
+    """Run the job with a display beside it."""
+    if not progress:
+        return engine.run(job)
+    from stalegrad.progress import Progress, RunningAverages, verdict  # rich takes a while to import
 
-    def __init__(
-        self, repeats: int | None, servers: int, steps: int, burn_in: int, thin: int, potential: Potential
-    ) -> None:
-        self.burn_in = whole_number("burn_in", burn_in)
-        self.thin = whole_number("thin", thin, least=1)
-        self.rows = 1 if repeats is None else whole_number("repeats", repeats, least=1, most=MAX_REPEATS)
-        kept = max(0, steps - self.burn_in) // self.thin
-        if kept == 0:
-            problem = f"and thin={thin} leave no draw of {steps} steps"
-            raise ArgumentError("burn_in", burn_in, problem, "Keep at least one: burn_in + thin ≤ steps.")
-        self._draws = np.empty((self.rows, servers, kept, potential.size), potential.dtype)
-        self._squeeze = repeats is None
+    averages = RunningAverages(functions, recorder.latest, job.servers)
+    try:
+        with Progress(job.status, job.steps, averages):
+            outcome = engine.run(job)
+    finally:
+        averages.close()
+    if outcome.timing is not None:
+        print(verdict(outcome.timing, job.workers), file=sys.stderr)
+    return outcome
 
-    @property
-    def draws(self) -> Array:
-        """(chain, draw, parameter), with repetitions first where they were asked for.
 
-        No gradient is taken at the last points, so nobody else would notice that they overflowed. NaN and infinity stay
-        in θ once they are there: the last draw of a chain tells for all of them.
-        """
-        diverged = ~np.isfinite(self._draws[:, :, -1]).all(axis=(0, 2))
-        if diverged.any():
+def _result(recorder: Recorder, trace: Trace, outcome: Outcome | None = None) -> Run:
+    """The run, or the exception that says why it is not whole."""
+    outcome = outcome or Outcome(trace.chains)
+    run = Run(
+        draws=recorder.draws,
+        trace=trace,
+        chain_draws=recorder.chain_draws,
+        events=outcome.events,
+        timing=outcome.timing,
+        interrupted=outcome.interrupted,
+    )
+    if outcome.failure is not None:
+        raise RunFailed(str(outcome.failure), run) from outcome.failure
+    for s, draws in enumerate(run.chain_draws):
+        # No gradient is taken at the last point, so nobody else would notice that it overflowed. NaN and infinity stay
+        # in θ once they are there: the last draw of a chain tells for all of them.
+        if not np.isfinite(draws[..., -1:, :]).all():
             raise GradientError(
-                f"chain {diverged.argmax()} has diverged: its last draw is NaN or infinite. Use a smaller step_size; "
+                f"chain {s} has diverged: its last draw is NaN or infinite. Use a smaller step_size; "
                 "a stale chain is stable only while step_size · largest curvature · (staleness + ½) stays below about 1"
             )
-        return self._draws[0] if self._squeeze else self._draws
-
-    def of(self, server: int) -> Record:
-        """The recorder of one server."""
-        draws, burn_in, thin, kept = self._draws[:, server], self.burn_in, self.thin, self._draws.shape[2]
-
-        def record(update: int, position: Array) -> None:
-            index, rest = divmod(update + 1 - burn_in, thin)
-            if rest == 0 and 0 < index <= kept:
-                draws[:, index - 1] = position
-
-        return record
+    return run
 
 
-def _kept(trace: Trace) -> slice:
-    """Which updates became draws."""
-    steps = trace.chains[0].steps
-    kept = max(0, steps - trace.burn_in) // trace.thin
-    return slice(trace.burn_in + trace.thin - 1, trace.burn_in + kept * trace.thin, trace.thin)
-
-
-def _steps(chain: ChainTrace) -> Array:
-    """The step sizes of the accepted updates."""
-    assert chain.step_size is not None, "an executed trace has step sizes"
-    used: Array = chain.step_size[np.asarray(chain.accepted, bool)]
-    return used
+def _functions(functions: Any) -> Mapping[str, TestFunction]:
+    if functions is None:
+        return {}
+    if not isinstance(functions, Mapping) or not all(callable(phi) for phi in functions.values()):
+        remedy = 'Give a mapping from name to function of one draw, such as {"loss": test_loss}.'
+        raise ArgumentError("functions", functions, "is not a mapping of functions", remedy)
+    return functions
 
 
 def _check_potential(potential: Any) -> None:

@@ -6,6 +6,7 @@ order of arrival, and that order is the trace.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import nan
 from typing import NamedTuple
 
@@ -17,6 +18,35 @@ from stalegrad.types import Array
 
 Record = Callable[[int, Array], None]
 """Called with (l, θ) after update number l; θ is a view that the next update overwrites."""
+
+
+@dataclass(slots=True)
+class ChainStatus:
+    """How far a chain is. Its server writes it, displays read it at their own pace.
+
+    Args:
+        accepted: updates made.
+        dropped: gradients that came too late.
+        refused: messages that were unusable.
+        staleness_sum: Σ τ_l of the accepted.
+        staleness_max: the largest of them.
+    """
+
+    accepted: int = 0
+    dropped: int = 0
+    refused: int = 0
+    staleness_sum: int = 0
+    staleness_max: int = 0
+
+    def count(self, staleness: int, accepted: bool) -> None:
+        """A gradient has been dealt with."""
+        if accepted:
+            self.accepted += 1
+            self.staleness_sum += staleness
+            if staleness > self.staleness_max:
+                self.staleness_max = staleness
+        else:
+            self.dropped += 1
 
 
 class Gradient(NamedTuple):
@@ -36,12 +66,16 @@ class Server:
         admission: the staleness bound and its policy.
         steps: L, the number of accepted updates after which the server is done.
         record: told of every accepted update.
+        status: kept up to date for displays.
     """
 
-    def __init__(self, chain: Chain, admission: Admission, steps: int, record: Record) -> None:
+    def __init__(
+        self, chain: Chain, admission: Admission, steps: int, record: Record, status: ChainStatus | None = None
+    ) -> None:
         self.chain = chain
         self.admission = admission
         self.steps = steps
+        self.status = status or ChainStatus()
         self.refusals: list[str] = []
         self._record = record
         self._trace = TraceBuilder()
@@ -77,21 +111,26 @@ class Server:
         try:
             self.admission.expect(worker, count, version)
         except Refusal as refusal:
-            self.refusals.append(str(refusal))
+            self._refuse(str(refusal))
             return []
         try:
             refuse_bad_gradient(values, self.chain.position)
         except GradientError as error:
-            self.refusals.append(f"worker {worker}, minibatch {count}: {error}")
+            self._refuse(f"worker {worker}, minibatch {count}: {error}")
             self.admission.abandon(worker)
             return self._release()
         staleness, accepted = self.admission.land(worker)
         update = self.chain.version
         h = self.chain.advance(values) if accepted else nan
         self._trace.append(worker, count, staleness, accepted, h, time)
+        self.status.count(staleness, accepted)
         if accepted:
             self._record(update, self.chain.position)
         return self._release()
+
+    def _refuse(self, reason: str) -> None:
+        self.refusals.append(reason)
+        self.status.refused += 1
 
     def _release(self) -> list[Assignment]:
         return [] if self.done else self.admission.release()

@@ -1,6 +1,8 @@
 """Engines: how gradients travel. All execute the same :class:`Job` and none contains sampling logic."""
 
-from stalegrad.engines.base import Engine, Job
+from stalegrad.engines.base import Engine, Event, Job, Outcome, Timing
 from stalegrad.engines.inline import Inline
+from stalegrad.engines.processes import Processes
+from stalegrad.engines.threads import Threads
 
-__all__ = ["Engine", "Inline", "Job"]
+__all__ = ["Engine", "Event", "Inline", "Job", "Outcome", "Processes", "Threads", "Timing"]

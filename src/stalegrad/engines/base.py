@@ -6,9 +6,10 @@ from typing import Protocol
 
 from stalegrad.admission import Policy
 from stalegrad.chain import Chain
+from stalegrad.errors import StalegradError
 from stalegrad.potentials.base import Potential
-from stalegrad.server import Record
-from stalegrad.trace import Trace
+from stalegrad.server import ChainStatus, Record
+from stalegrad.trace import ChainTrace
 
 
 @dataclass(frozen=True)
@@ -19,16 +20,19 @@ class Job:
         potential: the model.
         chain: makes the chain of server s at its start.
         record: gives the recorder of server s.
+        status: what each server shows to whoever looks at the run while it goes on.
         steps: L.
         workers: W.
         servers: S.
-        max_staleness, policy: see :mod:`stalegrad.admission`.
+        max_staleness: bound on the staleness, see :mod:`stalegrad.admission`.
+        policy: what happens at the bound.
         seed: of everything random.
     """
 
     potential: Potential
     chain: Callable[[int], Chain]
     record: Callable[[int], Record]
+    status: tuple[ChainStatus, ...]
     steps: int
     workers: int
     servers: int
@@ -37,9 +41,69 @@ class Job:
     seed: int
 
 
+@dataclass(frozen=True)
+class Event:
+    """Something that went wrong with a worker while the run went on.
+
+    Args:
+        time: seconds since the start.
+        chain: the server it belonged to.
+        worker: its number.
+        kind: ``"raised"``, ``"died"``, ``"hung"`` or ``"refused"`` (its gradient was unusable).
+        details: the worker's own traceback, the signal that ended it, or why its gradient was refused.
+    """
+
+    time: float
+    chain: int
+    worker: int
+    kind: str
+    details: str
+
+    def __str__(self) -> str:
+        return f"[{self.time:.1f} s] worker {self.worker} of chain {self.chain} {self.kind}: {self.details}"
+
+
+@dataclass
+class Timing:
+    """Where the seconds of a run went, summed over workers or servers.
+
+    Args:
+        wall: seconds from the start to the end.
+        gradients: seconds in which workers computed.
+        waiting: seconds in which workers that had joined did not compute: exchange, and waiting for the server.
+        updates: seconds in which servers handled gradients.
+        count: gradients that were computed.
+    """
+
+    wall: float = 0.0
+    gradients: float = 0.0
+    waiting: float = 0.0
+    updates: float = 0.0
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an engine returns.
+
+    Args:
+        chains: the trace of every chain.
+        events: faults of workers, in order.
+        timing: where the time went; None in virtual time.
+        interrupted: whether the run was stopped before its end, by Ctrl-C or SIGTERM.
+        failure: why the run could not go on, or None.
+    """
+
+    chains: tuple[ChainTrace, ...]
+    events: tuple[Event, ...] = ()
+    timing: Timing | None = None
+    interrupted: bool = False
+    failure: StalegradError | None = None
+
+
 class Engine(Protocol):
     """Anything that can run a job."""
 
-    def run(self, job: Job) -> Trace:
-        """Run the job to its end and return what happened."""
+    def run(self, job: Job) -> Outcome:
+        """Run the job to its end, or until it is interrupted, and return what happened."""
         ...

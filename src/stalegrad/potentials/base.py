@@ -26,6 +26,9 @@ class Potential(ABC):
         dtype: float32 or float64, of θ and of the gradient.
     """
 
+    fork_safe = False
+    """Whether a process that has computed this gradient may be forked: true if it starts no threads."""
+
     def __init__(self, size: int, minibatches: Minibatches, dtype: np.dtype[Any]) -> None:
         self.size = size
         self.minibatches = minibatches

@@ -18,6 +18,8 @@ class CompiledPotential(Potential):
     constants, in ``_bound``. It returns whether the arguments are as :func:`fits` wants them, and fills ``out`` if so.
     """
 
+    fork_safe = True
+
     _compiled: ClassVar[Callable[..., bool]]
     _bound: tuple[Any, ...]
 

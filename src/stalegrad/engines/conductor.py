@@ -1,0 +1,72 @@
+"""Runs the services of all servers side by side; ends them at the end, on a failure, on Ctrl-C or SIGTERM."""
+
+import threading
+from collections.abc import Callable
+
+from stalegrad.admission import Admission
+from stalegrad.engines.base import Job, Outcome, Timing
+from stalegrad.engines.interrupts import stop_on_signals
+from stalegrad.engines.service import Care, Link, Service, monotonic_clock
+from stalegrad.errors import StalegradError
+from stalegrad.server import Server
+
+
+def conduct(job: Job, link: Callable[[int], Link], care: Care) -> Outcome:
+    """Run every server of the job in a thread of its own, with the links that ``link`` makes."""
+    stop, interrupted = threading.Event(), threading.Event()
+    clock = monotonic_clock()
+    services = []
+    for s in range(job.servers):
+        server = Server(job.chain(s), Admission(job.max_staleness, job.policy), job.steps, job.record(s), job.status[s])
+        services.append(Service(s, server, link(s), job.workers, care, stop, clock))
+    failures: list[BaseException] = []
+
+    def serve(service: Service) -> None:
+        try:
+            service.run()
+        except BaseException as failure:
+            failures.append(failure)
+            stop.set()
+
+    threads = [
+        threading.Thread(target=serve, args=(service,), name=f"stalegrad-server-{service.index}", daemon=True)
+        for service in services
+    ]
+    with stop_on_signals(stop, interrupted):
+        for thread in threads:
+            thread.start()
+        _join(threads, stop, interrupted)
+    expected = [failure for failure in failures if isinstance(failure, StalegradError)]
+    unexpected = [failure for failure in failures if not isinstance(failure, StalegradError)]
+    if unexpected:
+        raise unexpected[0]
+    return Outcome(
+        chains=tuple(service.server.trace for service in services),
+        events=tuple(sorted((e for service in services for e in service.events), key=lambda e: e.time)),
+        timing=_total([service.timing for service in services]),
+        interrupted=interrupted.is_set(),
+        failure=expected[0] if expected else None,
+    )
+
+
+def _join(threads: list[threading.Thread], stop: threading.Event, interrupted: threading.Event) -> None:
+    """Wait for all. Where no handler could be installed, Ctrl-C arrives here as an exception."""
+    while any(thread.is_alive() for thread in threads):
+        try:
+            for thread in threads:
+                thread.join(0.5)
+        except KeyboardInterrupt:
+            if stop.is_set():
+                raise
+            interrupted.set()
+            stop.set()
+
+
+def _total(timings: list[Timing]) -> Timing:
+    return Timing(
+        wall=max(t.wall for t in timings),
+        gradients=sum(t.gradients for t in timings),
+        waiting=sum(t.waiting for t in timings),
+        updates=sum(t.updates for t in timings),
+        count=sum(t.count for t in timings),
+    )

@@ -1,0 +1,28 @@
+"""Ctrl-C and SIGTERM end a run early but cleanly: what has been sampled so far is returned."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def stop_on_signals(stop: threading.Event, interrupted: threading.Event) -> Iterator[None]:
+    """Ctrl-C and SIGTERM ask the servers to stop; asked a second time, Ctrl-C interrupts as usual."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        interrupted.set()
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

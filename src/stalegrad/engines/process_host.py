@@ -1,0 +1,185 @@
+"""The process that forks the workers of the processes engine.
+
+The user's process may have run JAX or torch, after which forking it hangs; and starting a fresh Python for each worker
+takes a second. So the engine starts this one process, which imports stalegrad, never computes, and forks a worker
+whenever it is told to. Workers load the model themselves: what the model imports is imported after the fork. Only a
+model that says it is ``fork_safe`` is loaded and tried here, so that its workers start at once.
+
+The host ends its workers and itself when the engine's process closes its end of the socket, however it came to that.
+"""
+
+import contextlib
+import ctypes
+import json
+import mmap
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from typing import Any
+
+import cloudpickle
+
+from stalegrad.engines.shared import Bell, Slots
+from stalegrad.potentials.base import Potential
+from stalegrad.worker import Worker
+
+MESSAGE = 1 << 16  # bytes of the longest message
+
+
+class Host:
+    """Forks workers and reports their ends."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.socket = socket.socket(fileno=settings["socket"])
+        self.workers: dict[int, tuple[int, int, int]] = {}  # pid: server, worker, incarnation
+        self.potential = warm_model(settings) if settings["fork_safe"] else None
+
+    def run(self) -> None:
+        """Serve until the engine hangs up."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C in the terminal reaches all; the engine decides
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        wake, waker = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(waker, False)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        try:
+            while True:
+                ready = dict(poll.poll())
+                if wake in ready:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(wake, 4096)
+                    self._reap()
+                if self.socket.fileno() in ready:
+                    message = self.socket.recv(MESSAGE)
+                    if not message:
+                        return
+                    self._obey(json.loads(message))
+        finally:
+            for pid in self.workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _obey(self, order: dict[str, Any]) -> None:
+        who = (order["server"], order["worker"], order["incarnation"])
+        if order["order"] == "start":
+            self._fork(*who)
+        else:
+            for pid, worker in self.workers.items():
+                if worker == who:
+                    os.kill(pid, signal.SIGKILL)
+
+    def _fork(self, *who: int) -> None:
+        pid = os.fork()
+        if pid:
+            self.workers[pid] = who  # type: ignore[assignment]
+            report(self.socket, "forked", who, str(pid))
+            return
+        status = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            _die_with_parent()
+            work(self.potential or load_model(self.settings["model"]), self.settings, self.socket, *who)
+            status = 0
+        except BaseException:
+            report(self.socket, "raised", who, traceback.format_exc())
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+    def _reap(self) -> None:
+        """Report workers that have ended."""
+        while self.workers:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            code = os.waitstatus_to_exitcode(status)
+            details = f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
+            report(self.socket, "died", self.workers.pop(pid), details)
+
+
+def report(link: socket.socket, kind: str, who: tuple[int, ...], details: str = "") -> None:
+    """Tell the engine. A message that nobody hears any more is no error."""
+    server, worker, incarnation = who
+    if len(details) > 20_000:
+        details = f"{details[:4000]}\n…\n{details[-16_000:]}"
+    message = {"kind": kind, "server": server, "worker": worker, "incarnation": incarnation, "details": details}
+    with contextlib.suppress(BrokenPipeError, ConnectionError):
+        link.send(json.dumps(message).encode())
+
+
+def work(
+    potential: Potential, settings: dict[str, Any], link: socket.socket, server: int, number: int, incarnation: int
+) -> None:
+    """A worker's life: say that it is there, then compute whenever the bell rings."""
+    worker = Worker(potential, settings["seed"], server, number)
+    slots = Slots(settings["slots"][server], settings["workers"], potential.size, potential.dtype)
+    mine, theirs = Bell(*settings["bells"][server][number]), Bell(*settings["server_bells"][server])
+    header, point, gradient = slots.headers[number], slots.points[number], slots.gradients[number]
+    pause = settings["slow"].get(str(number), 0.0)
+    report(link, "ready", (server, number, incarnation))
+    while True:
+        mine.wait()
+        state = header[Slots.STATE]
+        if state == Slots.STOP:
+            return
+        if state != Slots.WORK or header[Slots.INCARNATION] != incarnation:
+            continue  # the bell was rung for a worker that is no more
+        begun = time.perf_counter_ns()
+        worker.compute(point, header[Slots.COUNT], gradient)
+        header[Slots.NANOSECONDS] = time.perf_counter_ns() - begun
+        if pause:
+            time.sleep(pause)
+        header[Slots.FINISHED] = time.monotonic_ns()
+        header[Slots.STATE] = Slots.DONE
+        theirs.ring()
+
+
+def store_model(potential: Potential) -> tuple[bytes, list[memoryview]]:
+    """The model as bytes, and apart from them its arrays, which all workers can then share."""
+    buffers: list[pickle.PickleBuffer] = []
+    body = cloudpickle.dumps(potential, protocol=5, buffer_callback=buffers.append)
+    return body, [buffer.raw() for buffer in buffers]
+
+
+def load_model(parts: list[tuple[int, int]]) -> Potential:
+    """The model from (descriptor, size) of its parts. Arrays are mapped privately: shared until somebody writes."""
+    body, *arrays = [mmap.mmap(fd, max(size, 1), access=mmap.ACCESS_COPY) for fd, size in parts]
+    views = [memoryview(array)[:size] for array, (_, size) in zip(arrays, parts[1:], strict=True)]
+    potential: Potential = pickle.loads(memoryview(body)[: parts[0][1]], buffers=views)
+    return potential
+
+
+def warm_model(settings: dict[str, Any]) -> Potential | None:
+    """The model, with its compiled code loaded. If that fails, each worker tries for itself and can report why."""
+    try:
+        potential = load_model(settings["model"])
+        point = potential.initial()[None]
+        Worker(potential, settings["seed"], 0, 0).compute(point, 0, point.copy())
+        return potential
+    except Exception:
+        return None
+
+
+def _die_with_parent() -> None:
+    """On Linux the kernel ends a worker whose host is gone."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def main() -> None:
+    """Run as the engine's subprocess."""
+    Host(json.loads(sys.argv[1])).run()
