@@ -46,7 +46,7 @@ def test_a_hung_worker_is_replaced(engine, tmp_path):
 
 
 def test_a_worker_that_dies_at_once_is_given_up_after_bounded_restarts(tmp_path):
-    with pytest.raises(sg.RunFailed, match="failing 3 times in a row.*SIGKILL") as failure:
+    with pytest.raises(sg.RunFailed, match=r"failing 3 times in a row.*SIGKILL") as failure:
         run_with(Processes(restarts=2), dict.fromkeys(range(1, 1000), "kill"), tmp_path)
     assert len(failure.value.run.events) == 6  # two workers, each tried three times
     assert failure.value.run.draws.shape[1] == 0
@@ -84,7 +84,7 @@ def test_a_slow_worker_does_not_slow_the_others():
 def test_a_model_that_cannot_be_sent_is_refused_before_anything_starts():
     model = FaultyModel.__new__(FaultyModel)
     model.__dict__.update(small_model().__dict__, lock=threading.Lock())
-    with pytest.raises(sg.ArgumentError, match="cannot be sent to other processes.*engine='threads'"):
+    with pytest.raises(sg.ArgumentError, match=r"cannot be sent to other processes.*engine='threads'"):
         sg.sample(model, KERNEL, steps=10, engine="processes", progress=False)
 
 

@@ -1,0 +1,45 @@
+"""What ``import stalegrad`` gives, and what it leaves alone."""
+
+import stalegrad
+
+EXPECTED = [
+    "PSGLD", "SGHMC", "SGLD", "SGNHT", "ArgumentError", "DatasetError", "Estimate", "Exponential", "GradientError",
+    "LogNormal", "MissingExtra", "Network", "Run", "RunFailed", "StalegradError", "Trace", "TraceError", "datasets",
+    "engines", "potentials", "replay", "sample", "schedules", "simulate", "theory",
+]  # fmt: skip
+
+
+def test_the_exported_names_are_exactly_these_and_all_are_there():
+    assert sorted(stalegrad.__all__) == sorted(EXPECTED)
+    assert all(hasattr(stalegrad, name) for name in EXPECTED)
+
+
+def test_nothing_else_is_public():
+    """Modules become attributes once something imports them; anything else that has no underscore is an export."""
+    modules = {name for name, value in vars(stalegrad).items() if type(value).__name__ == "module"}
+    public = {name for name in vars(stalegrad) if not name.startswith("_")}
+    assert public - modules <= set(EXPECTED)
+
+
+def test_importing_loads_nothing_heavy(fresh_python):
+    """numba itself looks for scipy, so what is counted is what comes on top of numba."""
+    code = """
+import sys, numba
+before = set(sys.modules)
+import stalegrad
+heavy = {"torch", "jax", "jaxlib", "scipy", "matplotlib", "ray", "mpi4py", "rich", "typer", "click", "numpyro"}
+print(*sorted(name for name in set(sys.modules) - before if name.partition(".")[0] in heavy))
+"""
+    done = fresh_python("-c", code)
+    assert (done.stdout.strip(), done.stderr, done.returncode) == ("", "", 0)
+
+
+def test_importing_needs_no_extra(fresh_python):
+    code = """
+import sys
+sys.modules.update(dict.fromkeys(["torch", "jax", "scipy", "matplotlib", "ray", "mpi4py", "rich", "typer"]))
+import stalegrad
+print(stalegrad.__version__)
+"""
+    done = fresh_python("-c", code)
+    assert (done.stdout.strip(), done.stderr, done.returncode) == (stalegrad.__version__, "", 0)
