@@ -154,7 +154,7 @@ class Progress:
         parts = [
             f"{share:4.0%}", f"{sum(made):,} updates of {len(made)} chain{'s' * (len(made) != 1)}",
             f"{dropped:,} dropped", f"staleness {tau:.1f} (max {largest})",
-            f"{(sum(made) + dropped) / max(seconds, 1e-9):,.0f} gradients/s", f"{_time_left(share, seconds)} left",
+            f"{(sum(made) + dropped) / max(seconds, 1e-9):,.0f} gradients/s", f"time left {_time_left(share, seconds)}",
         ]  # fmt: skip
         return " · ".join(parts + ([functions] if (functions := self._functions()) else []))
 
@@ -182,8 +182,8 @@ def verdict(timing: Timing, workers: int) -> str:
     if workers > 1 and timing.gradients < 0.5 * total:
         useful = max(1, round(workers * timing.gradients / total))
         text += (
-            f". More than half of it was lost: a gradient costs less than its exchange. Use about {useful} "
-            f"worker{'s' * (useful != 1)} a server, larger minibatches, or engine='inline'"
+            f". More than half was lost, so asynchrony does not pay here: use about {useful} worker"
+            f"{'s' * (useful != 1)} a server, larger minibatches, or engine='inline'"
         )
     return text + "."
 
@@ -193,7 +193,7 @@ def _mean_staleness(status: ChainStatus) -> float:
 
 
 def _time_left(share: float, seconds: float) -> str:
-    return "?" if share <= 0 else _duration(seconds * (1 - share) / share)
+    return "?" if share <= 0 else "done" if share >= 1 else _duration(seconds * (1 - share) / share)
 
 
 def _duration(seconds: float) -> str:
