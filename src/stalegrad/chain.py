@@ -26,6 +26,7 @@ class Chain:
         self.kernel = kernel
         self.version = 0
         self.seed, self.chain, self.first_repeat = seed, chain, first_repeat
+        self._key = seed if seed < 2**63 else seed - 2**64  # the same 64 bits as an int64: one type for compiled code
         start = np.array(position, order="C", ndmin=2)
         self.state = kernel.start(start, self._address())
         self.position: Array = self.state[0]
@@ -53,7 +54,7 @@ class Chain:
         return float(schedule(self.version)) if step_size is None else step_size, float(schedule(self.version + 1))
 
     def _address(self) -> Address:
-        return Address(self.seed, self.chain, self.version, self.first_repeat)
+        return Address(self._key, self.chain, self.version, self.first_repeat)
 
 
 def refuse_bad_gradient(gradient: Array, like: Array) -> None:

@@ -48,7 +48,7 @@ class ChainTrace:
     time: Array | None = None
 
     def __post_init__(self) -> None:
-        columns = {name: v for name, v in self._columns().items() if v is not None or name not in ("step_size", "time")}
+        columns = {name: v for name, v in self.columns().items() if v is not None or name not in ("step_size", "time")}
         for name, column in columns.items():
             if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in _KINDS[name]:
                 found = f"{getattr(column, 'dtype', type(column).__name__)} of shape {np.shape(column)}"
@@ -79,8 +79,14 @@ class ChainTrace:
 
     def updates(self) -> "ChainTrace":
         """The accepted gradients alone."""
-        kept: dict[str, Any] = {k: None if v is None else v[self.accepted] for k, v in self._columns().items()}
+        kept: dict[str, Any] = {k: None if v is None else v[self.accepted] for k, v in self.columns().items()}
         return _Unchecked(**kept)
+
+    def head(self, updates: int) -> "ChainTrace":
+        """The rows up to and with the accepted gradient number ``updates``, counted from 1."""
+        rows = int(np.searchsorted(np.cumsum(self.accepted), updates)) + 1 if updates else 0
+        kept: dict[str, Any] = {k: None if v is None else v[:rows] for k, v in self.columns().items()}
+        return ChainTrace(**kept)
 
     def applied_twice(self) -> int:
         """How many accepted gradients repeat a (worker, count) that was accepted before: 0 in a sound trace."""
@@ -88,7 +94,8 @@ class ChainTrace:
         pairs = np.stack([updates.worker, updates.count], axis=1)
         return len(pairs) - len(np.unique(pairs, axis=0))
 
-    def _columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, Any]:
+        """All columns by name, None for those that are not there."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
@@ -220,22 +227,19 @@ class Trace:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write to one compressed .npz file without pickle; the old file stays until the new one is complete."""
         path = Path(path)
+        columns = {f"{s}/{k}": v for s, chain in enumerate(self.chains) for k, v in chain.columns().items()}
+        arrays = {name: array for name, array in {"initial": self.initial, **columns}.items() if array is not None}
         header = {
             "format": _FORMAT,
             "chains": len(self.chains),
+            "arrays": list(arrays),  # the checksums of a zip file cover what is in it, and not that all of it is there
             **{name: getattr(self, name) for name in ("seed", "burn_in", "thin", "about")},
         }
-        arrays: dict[str, Any] = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
-        if self.initial is not None:
-            arrays["initial"] = self.initial
-        for s, chain in enumerate(self.chains):
-            for f in fields(chain):
-                if (column := getattr(chain, f.name)) is not None:
-                    arrays[f"{s}/{f.name}"] = column
+        encoded = np.frombuffer(json.dumps(header).encode(), np.uint8)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
             temporary = Path(folder) / path.name
             with temporary.open("wb") as file:
-                np.savez_compressed(file, **arrays)
+                np.savez_compressed(file, header=encoded, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -250,11 +254,11 @@ class Trace:
     def load(cls, path: str | os.PathLike[str]) -> "Trace":
         """Read what :meth:`save` wrote; a damaged or foreign file is a :class:`TraceError`."""
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = dict(file)
             header = json.loads(arrays.pop("header").tobytes())
-            if header.pop("format") != _FORMAT:
-                raise KeyError("format")
+            if header.pop("format") != _FORMAT or sorted(arrays) != sorted(header.pop("arrays")):
+                raise TraceError("of another format, or with other contents than its header says")
             count = header.pop("chains")
             names = [f.name for f in fields(ChainTrace)]
             chains = [ChainTrace(**{k: arrays.get(f"{s}/{k}") for k in names}) for s in range(count)]  # type: ignore[arg-type]

@@ -203,6 +203,15 @@ class TestBound:
         assert set(chain.worker) == set(range(workers))
 
 
+def test_a_dropped_gradient_costs_the_server_nothing():
+    """Gradients queue, so a dropped one is done with the moment the update before it is."""
+    chain = chain_of(workers=8, steps=300, compute=0.1, update=1.0, max_staleness=2)
+    spacing = np.diff(chain.time)
+    np.testing.assert_allclose(spacing[chain.accepted[1:]], 1.0, rtol=1e-12)
+    assert (~chain.accepted).sum() > 300
+    assert not spacing[~chain.accepted[1:]].any()
+
+
 def test_waiting_for_a_wide_bound_costs_nothing():
     settings = {"workers": 4, "steps": 500, "compute": LogNormal(1.0, 0.1)}
     free = chain_of(**settings)

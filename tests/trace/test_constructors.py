@@ -106,6 +106,13 @@ class TestChainTrace:
         assert updates.time.tolist() == [0, 1, 3, 4]
         assert updates.accepted.all()
 
+    @pytest.mark.parametrize(("updates", "rows"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 5)])
+    def test_a_head_ends_with_an_accepted_gradient(self, updates, rows):
+        head = self.chain.head(updates)
+        assert (len(head), head.steps) == (rows, updates)
+        for name, column in self.chain.columns().items():
+            np.testing.assert_array_equal(getattr(head, name), column[:rows], name)
+
     def test_applied_twice_looks_at_accepted_gradients_only(self):
         assert self.chain.applied_twice() == 0
         assert chain_of([0, 0, 1, 0], [0, 0, 0, 0], [0, 1, 1, 3], [1, 1, 1, 1]).applied_twice() == 2

@@ -38,7 +38,7 @@ class Host:
         self.settings = settings
         self.socket = socket.socket(fileno=settings["socket"])
         self.workers: dict[int, tuple[int, int, int]] = {}  # pid: server, worker, incarnation
-        self.potential = warm_model(settings) if settings["fork_safe"] else None
+        self.potential = self._warm_model() if settings["fork_safe"] else None
 
     def run(self) -> None:
         """Serve until the engine hangs up."""
@@ -90,7 +90,11 @@ class Host:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _die_with_parent()
-            work(self.potential or load_model(self.settings["model"]), self.settings, self.socket, *who)
+            potential = self.potential
+            if potential is None:
+                potential = load_model(self.settings["model"])
+                try_model(potential, self.settings["seed"])
+            work(potential, self.settings, self.socket, *who)
             status = 0
         except BaseException:
             report(self.socket, "raised", who, traceback.format_exc())
@@ -98,6 +102,15 @@ class Host:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
+
+    def _warm_model(self) -> Potential | None:
+        """The model with its compiled code loaded. If that fails, each worker tries for itself and can report why."""
+        try:
+            potential = load_model(self.settings["model"])
+            try_model(potential, self.settings["seed"])
+            return potential
+        except Exception:
+            return None
 
     def _reap(self) -> None:
         """Report workers that have ended."""
@@ -162,15 +175,10 @@ def load_model(parts: list[tuple[int, int]]) -> Potential:
     return potential
 
 
-def warm_model(settings: dict[str, Any]) -> Potential | None:
-    """The model, with its compiled code loaded. If that fails, each worker tries for itself and can report why."""
-    try:
-        potential = load_model(settings["model"])
-        point = potential.initial()[None]
-        Worker(potential, settings["seed"], 0, 0).compute(point, 0, point.copy())
-        return potential
-    except Exception:
-        return None
+def try_model(potential: Potential, seed: int) -> None:
+    """Compute one gradient, so that whatever compiles on first use has done so before the worker says it is ready."""
+    point = potential.initial()[None]
+    Worker(potential, seed, 0, 0).compute(point, 0, point.copy())
 
 
 def _die_with_parent() -> None:

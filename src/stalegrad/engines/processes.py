@@ -48,7 +48,7 @@ class Processes:
 
     Args:
         patience: seconds after which a worker that does not answer counts as hung and is killed; None waits for ever.
-            Starting counts too: give it time to import the model's libraries.
+            A worker that starts imports, compiles and tries its model first; it has a minute for that.
         restarts: how often in a row a worker may fail before it is given up.
         threads: how many threads BLAS, OpenMP, torch and XLA may use in each worker.
         slow: extra seconds per gradient of some workers, by number, to study stragglers.

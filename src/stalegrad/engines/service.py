@@ -19,6 +19,7 @@ from stalegrad.errors import StalegradError
 from stalegrad.server import Gradient, Server
 from stalegrad.types import Array
 
+_START = 60.0  # seconds that a worker may take to start, however short the patience with its gradients is
 _LOOK = 0.2  # seconds between looks at the stop flag and for hung workers when nothing arrives
 
 log = logging.getLogger("stalegrad")
@@ -123,6 +124,7 @@ class Service:
         self._incarnation = dict.fromkeys(range(workers), 0)  # of the workers that are not given up
         self._faults = dict.fromkeys(range(workers), 0)  # in a row
         self._asked: dict[int, float] = {}  # when each worker that has work or is starting was last sent something
+        self._ready: set[int] = set()  # those that have started
         self._joined: dict[int, float] = {}  # since when each worker that has joined has been there
 
     def run(self) -> None:
@@ -152,6 +154,7 @@ class Service:
             self._deliver(arrival)
         elif isinstance(arrival, Ready):
             self._joined.setdefault(worker, self._clock())
+            self._ready.add(worker)
             self._asked.pop(worker, None)
             self._send(self.server.join(worker))
         else:
@@ -181,6 +184,7 @@ class Service:
 
     def _start(self, worker: int) -> None:
         self._asked[worker] = self._clock()
+        self._ready.discard(worker)
         self.link.start(worker, self._incarnation[worker])
 
     def _find_hung(self) -> None:
@@ -188,7 +192,8 @@ class Service:
         if patience is not None:
             now = self._clock()
             for worker, since in list(self._asked.items()):
-                if now - since > patience:
+                allowed = patience if worker in self._ready else max(patience, _START)
+                if now - since > allowed:
                     self._fail(worker, "hung", f"no answer for {now - since:.1f} s")
 
     def _fail(self, worker: int, kind: str, details: str) -> None:

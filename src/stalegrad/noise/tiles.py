@@ -104,5 +104,5 @@ def _fill(out, seed, stream, chain, first_repeat, update, start, stop):  # type:
 
 def normals(out: Array, seed: int, stream: int, chain: int, update: int, *, first_repeat: int = 0) -> Array:
     """Fill ``out`` (repetition, coordinate) with the normals that a fused update at this address would use."""
-    _fill(out, np.uint64(seed), stream, chain, first_repeat, update, 0, out.shape[1])
+    _fill(out, np.uint64(seed & (2**64 - 1)), stream, chain, first_repeat, update, 0, out.shape[1])
     return out

@@ -52,7 +52,7 @@ def simulate(
     whole_number("workers", workers, least=1, most=MAX_WORKERS)
     whole_number("steps", steps, least=1)
     whole_number("servers", servers, least=1, most=MAX_CHAINS)
-    whole_number("seed", seed, most=MAX_SEED)
+    seed = whole_number("seed", seed, most=MAX_SEED)
     law, link, busy = as_law("compute", compute), as_network(network), real_number("update", update, least=0)
     law.check_workers(workers)
     admission = Admission(max_staleness, policy)

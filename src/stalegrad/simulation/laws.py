@@ -17,18 +17,23 @@ from stalegrad.elementary import circle64, log64
 from stalegrad.errors import ArgumentError
 from stalegrad.jit import compiled
 from stalegrad.noise import Stream
-from stalegrad.noise.philox import key_words, philox, worker_counter
+from stalegrad.noise.philox import philox, worker_counter
 
 Factors = Mapping[int, float] | Sequence[float]
 _FACTORS = "Give one factor per worker, or a mapping from worker to factor."
 
 
-@compiled
-def _exponential_and_normal(seed, chain, worker, count):  # type: ignore[no-untyped-def]
+def _exponential_and_normal(seed: int, chain: int, worker: int, count: int) -> tuple[float, float]:
     """A unit exponential and a standard normal, made from one Philox block; use one of them."""
-    k0, k1 = key_words(seed)
+    both: tuple[float, float] = _from_block(seed & 0xFFFFFFFF, seed >> 32, chain, worker, count)
+    return both
+
+
+@compiled
+def _from_block(key0, key1, chain, worker, count):  # type: ignore[no-untyped-def]
+    """The key comes in two words: as one Python int, a seed of 2⁶³ and more is too big for compiled code's int64."""
     c1, c2, c3 = worker_counter(Stream.DELAY, chain, 0, worker, count)
-    a, b, c, d = philox(np.uint64(0), c1, c2, c3, k0, k1)
+    a, b, c, d = philox(np.uint64(0), c1, c2, c3, np.uint64(key0), np.uint64(key1))
     exponential = -log64((np.float64(a) + (np.float64(b) + 0.5) * 2.0**-32) * 2.0**-32)
     return exponential, np.sqrt(2.0 * exponential) * circle64(c, d)[0]
 
@@ -98,7 +103,7 @@ class Exponential(Law):
         self._keep(mean=real_number("mean", self.mean, above=0))
 
     def _seconds(self, seed: int, chain: int, worker: int, count: int) -> float:
-        return float(self.mean * _exponential_and_normal(seed, chain, worker, count)[0])
+        return self.mean * _exponential_and_normal(seed, chain, worker, count)[0]
 
 
 @dataclass(frozen=True)
