@@ -40,7 +40,7 @@ bench-update: $(VENV)/.installed-demo  ## time one server update by sampler and 
 	$(BIN)/python benchmarks/update.py
 
 clean:  ## remove caches and results; keep .venv
-	rm -rf $(DEMO) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(DEMO) build dist .hypothesis .import_linter_cache .mypy_cache .numba_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean  ## remove .venv as well
@@ -50,7 +50,7 @@ distclean: clean  ## remove .venv as well
 # The package is installed in place (-e), so a change of the source needs no new installation.
 
 $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install --quiet --constraint constraints.txt --editable .
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python

@@ -11,11 +11,11 @@ class ArgumentError(StalegradError, ValueError):
     """An argument that cannot be used. The message names it, shows what was given and says what to do."""
 
     def __init__(self, name: str, given: Any, problem: str, remedy: str) -> None:
-        self.name, self.given, self.problem, self.remedy = name, given, problem, remedy
-        super().__init__(f"{name}={_short(given)}: {problem}. {remedy}")
+        self.name, self.given, self.problem, self.remedy = name, _short(given), problem, remedy
+        super().__init__(f"{name}={self.given}: {problem}. {remedy}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, _short(self.given), self.problem, self.remedy)
+        return type(self), (self.name, _Shown(self.given), self.problem, self.remedy)
 
 
 class MissingExtra(StalegradError, ImportError):
@@ -33,8 +33,21 @@ class GradientError(StalegradError, RuntimeError):
     """A gradient that must not touch the chain: not finite, of the wrong shape or of the wrong type."""
 
 
+class DatasetError(StalegradError, RuntimeError):
+    """A data set that is damaged, or neither at hand nor to be had. The message says what to put where."""
+
+
 class TraceError(StalegradError, ValueError):
     """A trace that contradicts itself, does not fit the model, or is damaged on disk."""
+
+
+class _Shown(str):
+    """A value that is text already: it came out of a pickle."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def _short(value: Any) -> str:

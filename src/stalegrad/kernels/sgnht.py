@@ -169,5 +169,6 @@ class SGNHT(Kernel):
             seed, chain, repeat, update, 0, n,
         )  # fmt: skip
         if shared:
-            energy = (energies.sum(axis=1, keepdims=True) / n).astype(theta.dtype)
-            xi[...] = thermostat(xi, energy, coefficients[0], coefficients[2])
+            with np.errstate(over="ignore", invalid="ignore"):  # a chain that diverges is refused at its next gradient
+                energy = (energies.sum(axis=1, keepdims=True) / n).astype(theta.dtype)
+                xi[...] = thermostat(xi, energy, coefficients[0], coefficients[2])

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad.errors import GradientError
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array, IntArray
 
@@ -55,7 +56,10 @@ class Potential(ABC):
         this loop; it is what makes many repetitions of one trace cheap. All three arrays are C-contiguous.
         """
         for row in range(theta.shape[0]):
-            out[row] = self.gradient(theta[row], indices[row])
+            gradient = self.gradient(theta[row], indices[row])
+            if np.shape(gradient) != (self.size,):
+                raise GradientError(f"the gradient has shape {np.shape(gradient)}; wanted is ({self.size},)")
+            out[row] = gradient
 
     def full_gradient(self, theta: Array) -> Array:
         """∇U(θ) on all data, exactly: for checks, references and diagnostics."""
