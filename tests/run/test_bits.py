@@ -145,7 +145,7 @@ def test_numpy_integers_are_as_good_as_ints(tmp_path):
 
 @pytest.mark.parametrize("name", ["SGLD", "SGHMC-euler"])
 def test_seeds_of_all_sizes_in_one_process(name):
-    """The upper half of the seeds is beyond an int64, which compiled code makes of a Python int; momentum counts too."""
+    """The upper half is beyond an int64, which is what compiled code makes of a Python int; momentum counts too."""
     found = set()
     for seed in (0, 2**63 - 1, 2**63, 2**64 - 1):
         run = sample(gaussian(), KERNELS[name], steps=10, workers=2, seed=seed, engine=RANDOM_ORDER)

@@ -72,14 +72,13 @@ def _second_half(trace: ChainTrace) -> slice:
 
 
 def _rate(trace: ChainTrace) -> float:
-    """Accepted updates a second."""
+    """Accepted updates a second, from the last gradient of the first half on: equal workers come in bursts."""
     half = _second_half(trace)
     assert trace.time is not None
-    times, accepted = trace.time[half], trace.accepted[half]
-    duration = times[-1] - times[0]
+    duration = trace.time[-1] - trace.time[half.start - 1]
     if duration <= 0:
         raise ArgumentError("compute", 0.0, "takes no time, so there is no rate", "Give the seconds of a gradient > 0.")
-    return float(np.count_nonzero(accepted[1:]) / duration)
+    return float(np.count_nonzero(trace.accepted[half]) / duration)
 
 
 def _prediction(count: int, trace: ChainTrace, alone: float, update: float) -> Prediction:

@@ -1,0 +1,119 @@
+"""The picture of figure 2."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_GREY = "0.55"
+_FIRST = 4  # curves begin at the fifth draw: before, an average over thinned draws is not yet one over iterations
+
+
+def draw(numbers: dict[str, Any], path: Path) -> None:
+    """Variance against iterations and against time, and the speedups that follow; last, this machine as it is."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12.5, 9), layout="constrained")
+    (iterations, cluster), (speedups, machine) = figure.subplots(2, 2)
+    colours = _colours(len(numbers["workers"]))
+    _iterations(iterations, numbers, colours)
+    _cluster(cluster, numbers, colours)
+    _speedups(speedups, numbers)
+    _machine(machine, numbers)
+    figure.savefig(path, dpi=150)
+
+
+def _iterations(panel: Any, numbers: dict[str, Any], colours: list[Any]) -> None:
+    updates = np.array(numbers["updates"])[_FIRST:]
+    for workers, curve, colour in zip(numbers["workers"], numbers["curves"], colours, strict=True):
+        panel.loglog(updates / workers, curve["variance"][_FIRST:], color=colour, linewidth=1.4, label=f"{workers}")
+    exact = numbers["closed_form"]
+    for workers, variance in zip(exact["workers"], exact["variance"], strict=True):
+        panel.loglog(updates / workers, variance[_FIRST:], ":", color="k", linewidth=1)
+    panel.plot([], [], ":", color="k", linewidth=1, label="closed form")
+    late = updates[len(updates) // 3 :]
+    panel.loglog(late, 1.3 * exact["variance"][0][-1] * late[-1] / late, "--", color=_GREY, linewidth=1, label="∝ 1/L̄")
+    panel.set(xlabel="iterations per worker, L̄", ylabel="variance of φ̂, φ = test loss")
+    panel.set_title(f"(a) a9a, one server, {numbers['runs']} runs: variance against iterations", fontsize=10)
+    panel.legend(title="workers", frameon=False, fontsize=8, ncols=2, loc="lower left")
+
+
+def _cluster(panel: Any, numbers: dict[str, Any], colours: list[Any]) -> None:
+    cluster, updates = numbers["cluster"], np.array(numbers["updates"])
+    marks = np.unique(np.geomspace(_FIRST + 1, len(updates), 9).astype(int)) - 1
+    ends = {1, numbers["workers"][-1]}
+    for workers, curve, rate, colour in zip(
+        numbers["workers"], numbers["curves"], cluster["updates_per_second_slowed"], colours, strict=True
+    ):
+        panel.loglog(curve["seconds"][_FIRST:], curve["variance"][_FIRST:], color=colour, linewidth=1.4)
+        if workers in ends:
+            measured = updates[marks] / rate
+            panel.plot(measured, np.array(curve["variance"])[marks], "o", color=colour, markersize=4.5, mfc="none")
+    panel.plot([], [], "-", color=_GREY, label="cluster, simulated")
+    panel.plot([], [], "o", color=_GREY, mfc="none", label=f"slowed workers, measured (W = {_listed(ends)})")
+    panel.set(xlabel="seconds", ylabel="variance of φ̂")
+    panel.set_title(f"(b) the same against time, gradients of {1e3 * cluster['gradient']:g} ms", fontsize=10)
+    panel.legend(frameon=False, fontsize=8, loc="lower left")
+
+
+def _speedups(panel: Any, numbers: dict[str, Any]) -> None:
+    workers, cluster = numbers["workers"], numbers["cluster"]
+    low, high = np.array(numbers["iteration_speedup_interval"]).T
+    top = 1.35 * max(workers[-1], *numbers["iteration_speedup"])
+    panel.plot([1, workers[-1]], [1, workers[-1]], "--", color=_GREY, linewidth=1, label="linear")
+    panel.fill_between(workers, low, np.minimum(high, top), color="C0", alpha=0.15, linewidth=0, label="95 % interval")
+    panel.plot(workers, numbers["iteration_speedup"], "o-", color="C0", markersize=5, label="iteration speedup")
+    panel.plot(
+        workers, cluster["time_speedup"], "s-", color="C1", markersize=4, linewidth=1,
+        label="time speedup, cluster, simulated",
+    )  # fmt: skip
+    panel.plot(
+        workers, cluster["time_speedup_slowed"], "o", color="C3", markersize=8, mfc="none",
+        label="time speedup, slowed workers, measured",
+    )  # fmt: skip
+    panel.plot(
+        workers, numbers["time_speedup_simulated"], "^:", color="C2", markersize=4, linewidth=1,
+        label="time speedup, this machine, simulated",
+    )  # fmt: skip
+    measured = numbers["time_speedup_measured"]
+    panel.plot(
+        measured["workers"], measured["speedup"], "D", color="C2", markersize=7, mfc="none",
+        label=f"time speedup, this machine, measured ({measured['engine']})",
+    )  # fmt: skip
+    panel.set(xlabel="workers", ylabel="speedup at equal variance", xticks=workers)
+    panel.set_ylim(0, top)
+    panel.set_title(
+        f"(c) iteration speedup at {workers[-1]} workers: {numbers['iteration_speedup'][-1]:.1f} "
+        f"({low[-1]:.1f} to {high[-1]:.1f})",
+        fontsize=10,
+    )
+    panel.legend(frameon=False, fontsize=8, loc="upper left")
+
+
+def _machine(panel: Any, numbers: dict[str, Any]) -> None:
+    machine, updates, times = numbers["machine"], np.array(numbers["updates"])[_FIRST:], numbers["calibration"]
+    measured = machine["updates_per_second_measured"]
+    for place, workers in enumerate(sorted({*range(1, len(measured) + 1), numbers["workers"][-1]})):
+        variance, colour = numbers["curves"][workers - 1]["variance"][_FIRST:], f"C{place}"
+        simulated = updates / machine["updates_per_second"][workers - 1]
+        panel.loglog(simulated, variance, "--", color=colour, linewidth=1.2, label=f"W = {workers}, simulated")
+        if workers <= len(measured):
+            panel.loglog(updates / measured[workers - 1], variance, "-", color=colour, label=f"W = {workers}, measured")
+    panel.set(xlabel="seconds", ylabel="variance of φ̂")
+    micro = {name: 1e6 * times[name] for name in ("gradient", "served", "exchange")}
+    panel.set_title(
+        f"(d) this machine, {numbers['cores']} cores: gradient {micro['gradient']:.0f} µs, server "
+        f"{micro['served']:.0f} µs, exchange {micro['exchange']:.0f} µs",
+        fontsize=10,
+    )
+    panel.legend(frameon=False, fontsize=8, loc="lower left")
+
+
+def _listed(numbers: set[int]) -> str:
+    return " and ".join(map(str, sorted(numbers)))
+
+
+def _colours(count: int) -> list[Any]:
+    import matplotlib
+
+    return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.9, count)))

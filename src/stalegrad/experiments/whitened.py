@@ -1,0 +1,71 @@
+"""A potential in other coordinates: the constant preconditioner."""
+
+import numpy as np
+
+from stalegrad.jit import compiled
+from stalegrad.potentials import Potential
+from stalegrad.types import Array, IntArray
+
+
+class Whitened(Potential):
+    """V(z) = U(θ* + S z), whose gradient is Sᵀ ∇U(θ* + S z).
+
+    SGLD on z is SGLD on θ with the constant preconditioner S Sᵀ: it samples the same posterior. With S = C^{−ᵀ}, where
+    C Cᵀ is the Hessian of U at its minimum θ*, the curvature of V at its minimum 0 is the identity, so that every
+    direction mixes at the same rate.
+
+    Args:
+        potential: U.
+        centre: θ*.
+        factor: C, lower triangular, such as ``np.linalg.cholesky`` gives.
+    """
+
+    def __init__(self, potential: Potential, centre: Array, factor: Array) -> None:
+        super().__init__(potential.size, potential.minibatches, potential.dtype)
+        self.potential = potential
+        self.fork_safe = potential.fork_safe
+        self.centre = np.ascontiguousarray(centre, self.dtype)
+        upper = np.linalg.inv(np.asarray(factor, np.float64)).T  # S, upper triangular
+        self._columns, self._rows = (np.ascontiguousarray(m, self.dtype) for m in (upper.T, upper))
+
+    def original(self, z: Array) -> Array:
+        """θ = θ* + S z of every row of ``z``."""
+        theta = np.empty(z.shape, self.dtype)
+        _forward(np.ascontiguousarray(z, self.dtype), self.centre, self._columns, theta)
+        return theta
+
+    def gradient(self, theta: Array, indices: IntArray) -> Array:
+        """g̃ at one z on the data ``indices``."""
+        out = np.empty((1, self.size), self.dtype)
+        self.gradients(np.ascontiguousarray(theta, self.dtype)[None], np.asarray(indices, np.int64)[None], out)
+        row: Array = out[0]
+        return row
+
+    def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
+        """g̃ for R repetitions at once, each row with the bits that ``gradient`` gives."""
+        inner = np.empty_like(theta)
+        self.potential.gradients(self.original(theta), indices, inner)
+        _backward(inner, self._rows, out)
+
+
+@compiled
+def _forward(z, centre, columns, out):  # type: ignore[no-untyped-def]
+    """out[r] ← centre + Σ_c z[r, c] S_{·c}, where column c of S ends at entry c."""
+    for r in range(z.shape[0]):
+        row = out[r]
+        row[:] = centre
+        for c in range(z.shape[1]):
+            weight, column = z[r, c], columns[c]
+            for i in range(c + 1):
+                row[i] += weight * column[i]
+
+
+@compiled
+def _backward(gradient, rows, out):  # type: ignore[no-untyped-def]
+    """out[r] ← Σ_c gradient[r, c] S_{c·}, where row c of S begins at entry c."""
+    for r in range(gradient.shape[0]):
+        out[r, :] = 0
+        for c in range(gradient.shape[1]):
+            weight, row, part = gradient[r, c], rows[c, c:], out[r, c:]
+            for i in range(row.shape[0]):
+                part[i] += weight * row[i]
