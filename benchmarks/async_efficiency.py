@@ -1,9 +1,9 @@
 """How much of two cores' gradients reach the chain: worker processes against loops that only compute.
 
 The gradient burns a fixed amount of CPU time. *Ideal* is as many independent processes as there are workers, each
-computing gradients in a loop and telling nobody. *Ours* is ``engine="processes"`` with SGLD: every gradient travels to the
-server, updates all parameters with fresh noise, and the new point travels back. They take turns; efficiency is the ratio
-of gradients a second. On as many cores as workers the server's own work has no core to itself, so its cost is part of it.
+computing gradients in a loop and telling nobody. *Ours* is ``engine="processes"`` with SGLD: every gradient travels to
+the server, updates all parameters with fresh noise, and the new point travels back. They take turns; efficiency is the
+ratio of gradients a second. On as many cores as workers the server has no core to itself, so its work is part of it.
 
     python benchmarks/async_efficiency.py [--json FILE]
 """
@@ -17,13 +17,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import harness
 import numpy as np
-from burning import Burning
 from rich.console import Console
 from rich.table import Table
 
+import harness
 import stalegrad as sg
+from burning import Burning
 
 
 def _loop(size: int, seconds: float, begin: Any, duration: float, counts: Any) -> None:
@@ -83,9 +83,10 @@ def main() -> None:
         assert run.timing is not None
         shares.append(run.timing.updates / run.timing.count)
     efficiency = statistics.median(r / b for r, b in zip(real, bare, strict=True))
-    table = Table(
-        title=f"{arguments.workers} workers, {arguments.parameters:,} parameters, {arguments.milliseconds:g} ms a gradient"
+    title = (
+        f"{arguments.workers} workers, {arguments.parameters:,} parameters, {arguments.milliseconds:g} ms a gradient"
     )
+    table = Table(title=title)
     for heading in ("", "gradients/s, median", "best"):
         table.add_column(heading, justify="right" if heading else "left")
     table.add_row("loops that only compute", f"{statistics.median(bare):.1f}", f"{max(bare):.1f}")

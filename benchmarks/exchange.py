@@ -1,8 +1,8 @@
 """Exchanges a second: a gradient up, a point down, when the gradient is free.
 
-*Raw* is the bare transport: the same shared memory and the same eventfds with nothing but a copy on each side. *Ours* are
-the engines with SGLD: checks, staleness, the update with its noise, the trace and the bookkeeping of workers included.
-They take turns.
+*Raw* is the bare transport: the same shared memory and the same eventfds with nothing but a copy on each side. *Ours*
+are the engines with SGLD: checks, staleness, the update with its noise, the trace and the bookkeeping of workers
+included. They take turns.
 
     python benchmarks/exchange.py [--parameters 124] [--json FILE]
 """
@@ -15,13 +15,13 @@ import sys
 import time
 from pathlib import Path
 
-import harness
 import numpy as np
-from burning import Burning
 from rich.console import Console
 from rich.table import Table
 
+import harness
 import stalegrad as sg
+from burning import Burning
 from stalegrad.engines.shared import Bell, Slots, anonymous_file
 
 

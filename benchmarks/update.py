@@ -15,11 +15,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import harness
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+import harness
 from stalegrad.jit import compiled
 from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT, Address, Kernel
 
