@@ -24,7 +24,7 @@ from typing import Any
 
 import cloudpickle
 
-from stalegrad.engines.shared import Bell, Slots
+from stalegrad.engines.shared import Bell, Nap, Slots
 from stalegrad.potentials.base import Potential
 from stalegrad.worker import Worker
 
@@ -142,9 +142,10 @@ def work(
     mine, theirs = Bell(*settings["bells"][server][number]), Bell(*settings["server_bells"][server])
     header, point, gradient = slots.headers[number], slots.points[number], slots.gradients[number]
     pause = settings["slow"].get(str(number), 0.0)
+    nap = Nap(lambda: header[Slots.STATE] in (Slots.WORK, Slots.STOP), mine.wait)
     report(link, "ready", (server, number, incarnation))
     while True:
-        mine.wait()
+        nap.wait()
         state = header[Slots.STATE]
         if state == Slots.STOP:
             return

@@ -24,7 +24,7 @@ from stalegrad.engines.base import Job, Outcome
 from stalegrad.engines.conductor import conduct
 from stalegrad.engines.process_host import MESSAGE, store_model
 from stalegrad.engines.service import Arrival, Care, Delivery, Failure, Ready, WorkersLost
-from stalegrad.engines.shared import Bell, Slots, anonymous_file
+from stalegrad.engines.shared import Bell, Nap, Slots, anonymous_file
 from stalegrad.errors import ArgumentError
 from stalegrad.server import Gradient
 from stalegrad.types import Array
@@ -189,6 +189,7 @@ class ProcessLink:
         self._bells, self._arrivals = pool.bells[server], pool.arrivals[server]
         self._headers = self._slots.headers
         self._incarnation: dict[int, int] = {}
+        self._nap = Nap(self._anything, self._bell.wait_for)
         self._delivered: list[Delivery] = []  # found in one look at the slots, latest first
 
     def start(self, worker: int, incarnation: int) -> None:
@@ -217,7 +218,7 @@ class ProcessLink:
                 return self._delivered.pop()
             if self._pool.lost:
                 raise WorkersLost("the process that starts the workers has ended; see above for what it printed")
-            if not self._bell.wait_for(timeout):
+            if not self._nap.wait(timeout):
                 return None
 
     def discard(self, worker: int) -> None:
@@ -232,6 +233,9 @@ class ProcessLink:
         for header, bell in zip(self._headers, self._bells, strict=True):
             header[Slots.STATE] = Slots.STOP
             bell.ring()
+
+    def _anything(self) -> bool:
+        return not self._arrivals.empty() or self._collect()
 
     def _collect(self) -> bool:
         """Find the slots with finished gradients, in the order in which they were finished; whether there are any."""
