@@ -170,21 +170,26 @@ class Progress:
             self._console.print(self.line(), highlight=False, soft_wrap=True)
 
 
-def verdict(timing: Timing, workers: int) -> str:
-    """One honest line on where the workers' time went, with advice where asynchrony did not pay."""
+def verdict(timing: Timing, servers: int, workers: int, cores: int) -> str:
+    """One honest line on where the workers' time went, with advice where asynchrony did not pay.
+
+    With more workers than cores nobody can compute all the time; what is judged is the share of what was possible.
+    """
     total = max(timing.gradients + timing.waiting, 1e-12)
+    share, possible = timing.gradients / total, min(1.0, cores / (servers * workers))
     each = timing.gradients / max(timing.count, 1)
     text = (
-        f"workers spent {timing.gradients / total:.0%} of their time in gradients ({_duration(each)} each) and "
-        f"{timing.waiting / total:.0%} in exchange and waiting; servers were busy {timing.updates:.1f} of "
-        f"{timing.wall:.1f} s"
+        f"workers spent {share:.0%} of their time in gradients ({_duration(each)} each) and {1 - share:.0%} in "
+        f"exchange and waiting; servers were busy {timing.updates:.1f} of {timing.wall:.1f} s"
     )
-    if workers > 1 and timing.gradients < 0.5 * total:
-        useful = max(1, round(workers * timing.gradients / total))
+    if workers > 1 and share < 0.5 * possible:
+        useful = max(1, round(workers * share))
         text += (
             f". More than half was lost, so asynchrony does not pay here: use about {useful} worker"
             f"{'s' * (useful != 1)} a server, larger minibatches, or engine='inline'"
         )
+    elif possible < 1:
+        text += f". There are {servers * workers} workers for {cores} core{'s' * (cores != 1)}: fewer would do"
     return text + "."
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from stalegrad.admission import POLICIES, Admission, Policy
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
-from stalegrad.engines import Engine, Inline, Job, Outcome, Processes, Threads
+from stalegrad.engines import Engine, Inline, Job, Outcome, Processes, Threads, available_cores
 from stalegrad.engines.inline import execute
 from stalegrad.errors import ArgumentError, GradientError
 from stalegrad.kernels import Kernel
@@ -173,7 +173,7 @@ def _run(
     finally:
         averages.close()
     if outcome.timing is not None:
-        print(verdict(outcome.timing, job.workers), file=sys.stderr)
+        print(verdict(outcome.timing, job.servers, job.workers, available_cores()), file=sys.stderr)
     return outcome
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import stalegrad as sg
 from stalegrad import cli
 from stalegrad.datasets import Dataset, SparseRows
+from stalegrad.engines import available_cores
 from stalegrad.estimates import speedup_interval
 from stalegrad.experiments import fig2, fig2_times
 from stalegrad.experiments.fig2_posterior import posterior
@@ -151,7 +152,7 @@ def test_nine_workers_are_nine_times_as_fast_at_equal_precision(model):
 def test_times_name_their_engine_and_follow_the_rates(numbers):
     assert numbers["time_speedup_measured"]["engine"] == numbers["calibration"]["engine"] == "inline"
     measured = len(numbers["time_speedup_measured"]["workers"])
-    assert measured == min(3, fig2_times.available_cores())
+    assert measured == min(3, available_cores())
     cluster = numbers["cluster"]
     rates = np.array(cluster["updates_per_second"])
     assert_allclose(rates / rates[0], [1, 2, 3], rtol=0.05)  # exchanges are short next to gradients

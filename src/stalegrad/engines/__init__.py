@@ -1,8 +1,8 @@
 """Engines: how gradients travel. All execute the same :class:`Job` and none contains sampling logic."""
 
-from stalegrad.engines.base import Engine, Event, Job, Outcome, Timing
+from stalegrad.engines.base import Engine, Event, Job, Outcome, Timing, available_cores
 from stalegrad.engines.inline import Inline
 from stalegrad.engines.processes import Processes
 from stalegrad.engines.threads import Threads
 
-__all__ = ["Engine", "Event", "Inline", "Job", "Outcome", "Processes", "Threads", "Timing"]
+__all__ = ["Engine", "Event", "Inline", "Job", "Outcome", "Processes", "Threads", "Timing", "available_cores"]

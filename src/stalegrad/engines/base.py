@@ -1,5 +1,6 @@
 """What an engine is: it moves messages between servers and workers, and holds no sampling logic."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -99,6 +100,11 @@ class Outcome:
     timing: Timing | None = None
     interrupted: bool = False
     failure: StalegradError | None = None
+
+
+def available_cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Engine(Protocol):

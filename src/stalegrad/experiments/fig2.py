@@ -36,12 +36,12 @@ from typing import Any
 import numpy as np
 
 from stalegrad.datasets import Dataset, a9a
+from stalegrad.engines import available_cores
 from stalegrad.estimates import precision, speedup_interval
 from stalegrad.experiments.fig2_picture import draw
 from stalegrad.experiments.fig2_posterior import Posterior, posterior
 from stalegrad.experiments.fig2_times import (
     Machine,
-    available_cores,
     calibrate,
     measure_times,
     simulated_rates,

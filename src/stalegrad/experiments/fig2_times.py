@@ -1,6 +1,5 @@
 """How fast workers are: measured with a real engine, and simulated with measured or assumed times."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,11 +69,6 @@ class Calibration:
     def machine(self) -> Machine:
         """This machine, if it had a core for every worker."""
         return Machine(self.gradient, self.variation, self.served, self.exchange / 2)
-
-
-def available_cores() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def updates_per_second(trace: ChainTrace) -> float:
