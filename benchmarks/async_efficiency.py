@@ -9,12 +9,9 @@ ratio of gradients a second. On as many cores as workers the server has no core 
 """
 
 import argparse
-import json
 import multiprocessing
 import statistics
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,22 +91,16 @@ def main() -> None:
     console = Console(stderr=arguments.json == "-")
     console.print(table)
     console.print(f"efficiency {efficiency:.3f}; the server spends {1e3 * statistics.median(shares):.2f} ms a gradient")
-    if arguments.json:
-        document = {
-            "efficiency": efficiency,
-            "ideal_per_second": bare,
-            "ours_per_second": real,
-            "server_seconds_per_gradient": statistics.median(shares),
-            "workers": arguments.workers,
-            "parameters": arguments.parameters,
-            "milliseconds": arguments.milliseconds,
-            "machine": harness.machine(),
-        }
-        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(text)
-        else:
-            Path(arguments.json).write_text(text, encoding="utf-8")
+    document = {
+        "efficiency": efficiency,
+        "ideal_per_second": bare,
+        "ours_per_second": real,
+        "server_seconds_per_gradient": statistics.median(shares),
+        "workers": arguments.workers,
+        "parameters": arguments.parameters,
+        "milliseconds": arguments.milliseconds,
+    }
+    harness.write_json(document, arguments.json)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,9 @@ included. They take turns.
 """
 
 import argparse
-import json
 import os
 import statistics
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -103,13 +100,8 @@ def main() -> None:
         cells = [f"{statistics.median(values):,.0f} ({max(values):,.0f})" for values in row.values()]
         table.add_row(name, *cells)
     Console(stderr=arguments.json == "-").print(table)
-    if arguments.json:
-        document = {"parameters": size, "exchanges_per_second": rates, "machine": harness.machine()}
-        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(text)
-        else:
-            Path(arguments.json).write_text(text, encoding="utf-8")
+    document = {"parameters": size, "exchanges_per_second": rates}
+    harness.write_json(document, arguments.json)
 
 
 if __name__ == "__main__":

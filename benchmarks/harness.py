@@ -117,12 +117,9 @@ def report(
         ratio = timing.best / timings[0].best
         table.add_row(timing.name, f"{timing.best:.2f}", f"{timing.median:.2f}", f"{ratio:.2f}")
     Console(stderr=json_to == "-").print(table)
-    if json_to is None:
-        return
     document = {
         "title": title,
         "settings": dict(settings or {}),
-        "machine": machine(),
         "results": [
             {
                 "name": timing.name,
@@ -135,7 +132,14 @@ def report(
             for timing in timings
         ],
     }
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    write_json(document, json_to)
+
+
+def write_json(document: Mapping[str, Any], json_to: str | None) -> None:
+    """Write results, with the machine they come from, to a file or, for ``"-"``, to the standard output."""
+    if json_to is None:
+        return
+    text = json.dumps({**document, "machine": machine()}, indent=2, ensure_ascii=False) + "\n"
     if json_to == "-":
         sys.stdout.write(text)
     else:

@@ -10,9 +10,6 @@ Three things take turns on one core with the same arrays:
 """
 
 import argparse
-import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,21 +110,15 @@ def main() -> None:
     table.add_row("NumPy normals + update", f"{1e3 * numpy.best:.2f}", "1.0", "")
     table.add_row("compiled, no noise", f"{1e3 * bare.best:.2f}", "", "1.00")
     Console(stderr=arguments.json == "-").print(table)
-    if arguments.json:
-        document = {
-            **results["SGHMC"],
-            "kernels": results,
-            "numpy_ns_per_parameter": 1e3 * numpy.best,
-            "no_noise_ns_per_parameter": 1e3 * bare.best,
-            "parameters": size,
-            "dtype": arguments.dtype,
-            "machine": harness.machine(),
-        }
-        text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-        if arguments.json == "-":
-            sys.stdout.write(text)
-        else:
-            Path(arguments.json).write_text(text, encoding="utf-8")
+    document = {
+        **results["SGHMC"],
+        "kernels": results,
+        "numpy_ns_per_parameter": 1e3 * numpy.best,
+        "no_noise_ns_per_parameter": 1e3 * bare.best,
+        "parameters": size,
+        "dtype": arguments.dtype,
+    }
+    harness.write_json(document, arguments.json)
 
 
 if __name__ == "__main__":

@@ -171,3 +171,29 @@ class UntilToldToStop(sg.potentials.Potential):
         if not self.stop.exists():
             time.sleep(0.02)
         return self._model.gradient(theta, indices)
+
+
+class TellsItsThreads(sg.potentials.Potential):
+    """Writes down what the numerical libraries of its process were told about threads."""
+
+    def __init__(self, file):
+        model = small_model()
+        super().__init__(model.size, model.minibatches, model.dtype)
+        self._model, self._file = model, file
+
+    def gradient(self, theta, indices):
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "XLA_FLAGS")
+        self._file.write_text(" ".join(f"{name}={os.environ[name]}" for name in names))
+        return self._model.gradient(theta, indices)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_knob_bounds_the_threads_of_every_library(threads, tmp_path):
+    file = tmp_path / "threads"
+    before = dict(os.environ)
+    sg.sample(TellsItsThreads(file), KERNEL, steps=4, engine=Processes(threads=threads), progress=False)
+    told = file.read_text()
+    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+        assert f"{name}_NUM_THREADS={threads}" in told
+    assert f"intra_op_parallelism_threads={threads}" in told
+    assert dict(os.environ) == before  # the user's own process is left alone
