@@ -32,7 +32,15 @@ def main() -> None:
     kernel = sg.SGLD(step_size=1e-6)
 
     def ours() -> sg.Run:
-        return sg.sample(potential, kernel, steps=arguments.steps, workers=arguments.workers, thin=100, engine="inline")
+        return sg.sample(
+            potential,
+            kernel,
+            steps=arguments.steps,
+            workers=arguments.workers,
+            thin=100,
+            engine="inline",
+            progress=False,
+        )
 
     peer = blackjax_logistic.Peer(data, batch_size=arguments.batch_size, steps=arguments.steps)
     cases = [harness.Case("stalegrad, inline", ours, arguments.steps), *peer.cases()]
