@@ -1,7 +1,6 @@
 """The three formats, read from small files of the test's own."""
 
 import numpy as np
-import pytest
 
 import stalegrad as sg
 from stalegrad.datasets import SparseRows, a9a_libsvm, cifar10_binary, mnist_idx
@@ -17,7 +16,8 @@ def test_libsvm_lines_become_rows_and_labels():
 
 
 def test_sparse_rows_go_into_scipy_and_into_the_models():
-    sparse = pytest.importorskip("scipy.sparse")
+    from scipy import sparse
+
     X, y = a9a_libsvm.parse(b"-1 1:1 3:1\n+1 2:1\n+1 1:1\n", 3)
     np.testing.assert_array_equal(sparse.csr_matrix((X.data, X.indices, X.indptr), X.shape).toarray(), X.toarray())
     theta = np.array([0.5, -1.0, 2.0, 0.25], np.float32)

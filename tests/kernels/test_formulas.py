@@ -49,8 +49,9 @@ def test_fused_loop_gives_the_bits_of_the_formula(name, dtype):
 
 @every_kernel
 def test_formula_runs_on_jax_and_torch(name):
-    jax = pytest.importorskip("jax")
-    torch = pytest.importorskip("torch")
+    import jax
+    import torch
+
     kernel = EVERY_KERNEL[name](0.02)
     state, gradient = _start(kernel, np.float32)
     noise = _noise(np.float32, 0)

@@ -3,13 +3,13 @@
 import pickle
 import sys
 
+import jax
 import numpy as np
 import pytest
 
 from stalegrad.errors import ArgumentError, MissingExtra
 from stalegrad.potentials import Logistic, from_jax
 
-jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 _rng = np.random.default_rng(8)
