@@ -167,3 +167,19 @@ def test_without_jax_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(MissingExtra, match=r"from_jax needs an optional dependency: pip install 'stalegrad\[jax\]'"):
         _model()
+
+
+def test_layout_names_the_leaves():
+    params = {"a": {"w": jnp.zeros((2, 3))}, "b": [jnp.zeros(2)]}
+    model = from_jax(
+        lambda p: -0.5 * jnp.sum(p["a"]["w"] ** 2) - jnp.sum(p["b"][0] ** 2),
+        lambda p, d: -0.5 * (d - p["a"]["w"].sum()) ** 2,
+        jnp.arange(3.0),
+        params,
+    )
+    assert model.layout == {"a.w": (2, 3), "b.0": (2,)}
+    draws = np.arange(16.0).reshape(2, 8)
+    named = model.variables(draws)
+    np.testing.assert_array_equal(named["a.w"], draws[:, :6].reshape(2, 2, 3))
+    np.testing.assert_array_equal(named["b.0"], draws[:, 6:])
+    np.testing.assert_array_equal(named["a.w"][1], model.unravel(draws[1])["a"]["w"])

@@ -8,7 +8,9 @@ estimate from a minibatch of J data,
 θ is always one flat vector. The wire, the server and the kernels know nothing else of a model.
 """
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -65,6 +67,28 @@ class Potential(ABC):
         """∇U(θ) on all data, exactly: for checks, references and diagnostics."""
         return self.gradient(np.ascontiguousarray(theta, self.dtype), np.arange(self.n_data))
 
+    @property
+    def layout(self) -> dict[str, tuple[int, ...]]:
+        """The named pieces of the flat θ, in order, with their shapes. One vector ``theta`` by default."""
+        return {"theta": (self.size,)}
+
+    def variables(self, draws: Array) -> dict[str, Array]:
+        """Draws of θ, (…, n), as named variables, each (…, its shape). Models with constrained parameters transform."""
+        return split(draws, self.layout)
+
     def initial(self) -> Array:
         """Where a chain starts unless the user says otherwise: a fresh copy. The origin by default."""
         return np.zeros(self.size, self.dtype)
+
+
+def split(draws: Array, layout: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """Cut the last axis of ``draws`` into the named pieces of a layout.
+
+    >>> pieces = split(np.arange(6.0)[None], {"weights": (2, 2), "bias": (2,)})
+    >>> pieces["weights"].shape, pieces["bias"].tolist()
+    ((1, 2, 2), [[4.0, 5.0]])
+    """
+    ends = np.cumsum([math.prod(shape) for shape in layout.values()])
+    pieces = np.split(draws, ends[:-1], axis=-1)
+    shapes = layout.values()
+    return {name: p.reshape(*p.shape[:-1], *s) for name, p, s in zip(layout, pieces, shapes, strict=True)}

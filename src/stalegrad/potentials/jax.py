@@ -36,6 +36,7 @@ class JaxPotential(Potential):
         dtype: Any,
     ) -> None:
         leaves, self._structure = _parameter_leaves(params)
+        self._names = _leaf_names(params)
         self._leaves = [_form(leaf.shape, leaf.dtype) for leaf in leaves]
         widest = np.float64 if any(leaf.dtype == np.float64 for leaf in leaves) else np.float32
         flat_dtype = checks.float_dtype("dtype", widest if dtype is None else dtype)
@@ -63,6 +64,11 @@ class JaxPotential(Potential):
     def initial(self) -> Array:
         """The ``params`` that the potential was made with, flat."""
         return self._start.copy()
+
+    @property
+    def layout(self) -> dict[str, tuple[int, ...]]:
+        """The leaves of ``params``, named by their paths: ``params["layer"]["bias"]`` is ``layer.bias``."""
+        return dict(zip(self._names, (leaf.shape for leaf in self._leaves), strict=True))
 
     def unravel(self, theta: Any) -> Pytree:
         """The flat θ as a pytree with the structure, shapes and types of ``params``."""
@@ -120,6 +126,11 @@ def _parameter_leaves(params: Pytree) -> tuple[list[Any], Any]:
     if not sum(leaf.size for leaf in leaves):
         raise ArgumentError("params", params, "holds no parameters", "Give a pytree with at least one number.")
     return leaves, jax.tree.structure(params)
+
+
+def _leaf_names(params: Pytree) -> list[str]:
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    return [jax.tree_util.keystr(path, simple=True, separator=".") or "theta" for path in paths]
 
 
 def _data_leaves(data: Pytree) -> tuple[Pytree, int]:
