@@ -9,10 +9,16 @@ import numpy as np
 from stalegrad.engines import Event, Timing
 from stalegrad.errors import ArgumentError, StalegradError
 from stalegrad.estimates import Estimate, estimate, running_average
+from stalegrad.recorder import DrawStats, Thinning
 from stalegrad.trace import ChainTrace, Trace
 from stalegrad.types import Array, IntArray
 
 TestFunction = Callable[[Array], Any]
+
+
+def unnamed(draws: Array) -> dict[str, Array]:
+    """All parameters as one variable, for want of better names."""
+    return {"theta": draws}
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,17 +29,21 @@ class Run:
         draws: (chain, draw, parameter), or (repetition, chain, draw, parameter) when ``repeats`` was given.
             Where a run ended early these are the draws that all chains have; ``chain_draws`` has all of each.
         trace: all that is needed to repeat the run bit for bit.
+        stats: what was noted beside each draw, such as the norm of its gradient, in arrays (chain, draw).
         chain_draws: the draws of each chain, also those that the shortest chain does not have.
         events: what went wrong with workers, in order.
         timing: where the time went; None if it was virtual.
+        variables: turns draws (…, n) into named variables, see :meth:`Potential.variables`.
         interrupted: whether it was stopped by Ctrl-C or SIGTERM before its end.
     """
 
     draws: Array
     trace: Trace
+    stats: DrawStats
     chain_draws: tuple[Array, ...] = ()
     events: tuple[Event, ...] = ()
     timing: Timing | None = None
+    variables: Callable[[Array], dict[str, Array]] = unnamed
     interrupted: bool = False
 
     @property
@@ -49,8 +59,7 @@ class Run:
     @property
     def step_sizes(self) -> Array:
         """h of the update behind each draw, (chain, draw): the weights of averages."""
-        kept = _kept(self.trace)
-        return np.stack([_steps(chain)[kept] for chain in self.trace.chains])
+        return np.stack([h[self._kept] for h in map(_steps, self.trace.chains)])
 
     def evaluate(self, phi: TestFunction, *, batched: bool = False) -> Array:
         """φ of every draw, (…, chain, draw) and then the shape of φ's value.
@@ -85,6 +94,11 @@ class Run:
         return running_average(values, np.broadcast_to(weights, values.shape), axis=axis)
 
     @property
+    def _kept(self) -> slice:
+        """Which updates became the draws that all chains have."""
+        return Thinning(self.trace.burn_in, self.trace.thin).updates(min(chain.steps for chain in self.trace.chains))
+
+    @property
     def _repeated(self) -> bool:
         return self.draws.ndim == 4
 
@@ -101,13 +115,6 @@ class RunFailed(StalegradError, RuntimeError):
     def __init__(self, reason: str, run: Run) -> None:
         super().__init__(f"{reason}. All {run.draws.shape[-2]:,} draws so far are in the exception's .run")
         self.run = run
-
-
-def _kept(trace: Trace) -> slice:
-    """Which updates became draws."""
-    steps = min(chain.steps for chain in trace.chains)
-    kept = max(0, steps - trace.burn_in) // trace.thin
-    return slice(trace.burn_in + trace.thin - 1, trace.burn_in + kept * trace.thin, trace.thin)
 
 
 def _steps(chain: ChainTrace) -> Array:

@@ -15,7 +15,7 @@ from stalegrad.errors import ArgumentError, GradientError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_REPEATS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
-from stalegrad.recorder import Recorder
+from stalegrad.recorder import Recorder, Thinning
 from stalegrad.result import Run, RunFailed, TestFunction
 from stalegrad.server import ChainStatus
 from stalegrad.trace import MAX_SEED, Trace
@@ -87,7 +87,7 @@ def sample(
     if repeats is not None and not isinstance(chosen, Inline):
         raise ArgumentError("repeats", repeats, f"does not go with engine {engine!r}", "Use engine='inline'.")
     start, given = _initial(initial, servers, potential)
-    recorder = Recorder(repeats, servers, steps, burn_in, thin, potential)
+    recorder = Recorder(repeats, servers, steps, Thinning(burn_in, thin), potential)
     rows = recorder.rows
     job = Job(
         potential=potential,
@@ -110,7 +110,7 @@ def sample(
         "policy": policy,
     }
     trace = Trace(outcome.chains, seed=seed, burn_in=burn_in, thin=thin, initial=given, about=about)
-    return _result(recorder, trace, outcome)
+    return _result(recorder, trace, potential, outcome)
 
 
 def replay(
@@ -149,13 +149,13 @@ def replay(
     first_repeat = whole_number("first_repeat", first_repeat, most=MAX_REPEATS - 1)
     kernels = _kernels(kernel, servers, potential)
     start, given = _initial(trace.initial if initial is None else initial, servers, potential)
-    recorder = Recorder(repeats, servers, steps, burn_in, thin, potential)
+    recorder = Recorder(repeats, servers, steps, Thinning(burn_in, thin), potential)
     chains = []
     for s, chain_trace in enumerate(trace.chains):
         chain = Chain(kernels[s], np.repeat(start[s : s + 1], recorder.rows, axis=0), seed, s, first_repeat)
         chains.append(execute(chain_trace, potential, chain, recorder.of(s)))
     again = Trace(tuple(chains), seed=seed, burn_in=burn_in, thin=thin, initial=given, about=trace.about)
-    return _result(recorder, again)
+    return _result(recorder, again, potential)
 
 
 def _run(
@@ -177,16 +177,18 @@ def _run(
     return outcome
 
 
-def _result(recorder: Recorder, trace: Trace, outcome: Outcome | None = None) -> Run:
+def _result(recorder: Recorder, trace: Trace, potential: Potential, outcome: Outcome | None = None) -> Run:
     """The run, or the exception that says why it is not whole."""
     outcome = outcome or Outcome(trace.chains)
     run = Run(
         draws=recorder.draws,
         trace=trace,
         chain_draws=recorder.chain_draws,
+        stats=recorder.stats,
         events=outcome.events,
         timing=outcome.timing,
         interrupted=outcome.interrupted,
+        variables=potential.variables,
     )
     if outcome.failure is not None:
         raise RunFailed(str(outcome.failure), run) from outcome.failure

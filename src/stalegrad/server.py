@@ -16,8 +16,8 @@ from stalegrad.errors import GradientError
 from stalegrad.trace import ChainTrace, TraceBuilder
 from stalegrad.types import Array
 
-Record = Callable[[int, Array], None]
-"""Called with (l, θ) after update number l; θ is a view that the next update overwrites."""
+Record = Callable[[int, Chain, Array], None]
+"""Called with (l, chain, gradient) after update number l; the chain's arrays are overwritten by the next update."""
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class Server:
         self._trace.append(worker, count, staleness, accepted, h, time)
         self.status.count(staleness, accepted)
         if accepted:
-            self._record(update, self.chain.position)
+            self._record(update, self.chain, values)
         return self._release()
 
     def _refuse(self, reason: str) -> None:

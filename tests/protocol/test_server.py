@@ -25,7 +25,9 @@ def potential():
 def server_of(potential, *, steps=STEPS, max_staleness=None, policy="drop", draws=None):
     chain = Chain(KERNEL, potential.initial()[None], seed=9, chain=2)
     kept = [] if draws is None else draws
-    return Server(chain, Admission(max_staleness, policy), steps, lambda _, theta: kept.append(theta[0].copy()))
+    return Server(
+        chain, Admission(max_staleness, policy), steps, lambda _, chain, gradient: kept.append(chain.position[0].copy())
+    )
 
 
 class FakeNetwork:

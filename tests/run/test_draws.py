@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
+from stalegrad.testing import small_model
 
 from .cases import KERNELS, RANDOM_ORDER, SIZE, N, from_gradient, gaussian, sample
 
@@ -172,3 +173,25 @@ class TestBookkeeping:
         run = sample(gaussian(), KERNELS["PSGLD"], steps=5)
         assert run.trace.about["kernels"][0]["n_data"] == N
         assert run.trace.about["kernels"][0]["batch_size"] == 4
+
+
+@pytest.mark.parametrize("repeats", [None, 3])
+def test_the_norm_of_the_gradient_and_the_temperature_are_noted_beside_each_draw(repeats):
+    model, noted = small_model(), []
+    kernel = sg.SGHMC(step_size=0.02, friction=5.0)
+
+    class Watched(type(model)):
+        def gradients(self, theta, indices, out):
+            super().gradients(theta, indices, out)
+            noted.append(np.linalg.norm(out, axis=-1))
+
+    model.__class__ = Watched
+    run = sg.sample(model, kernel, steps=40, burn_in=10, thin=3, engine="inline", repeats=repeats, progress=False)
+    norms = np.array(noted)[12::3].T
+    np.testing.assert_allclose(run.stats.gradient_norm[..., 0, :], norms if repeats else norms[0], rtol=1e-5)
+    still = sg.sample(model, sg.SGLD(step_size=0.002), steps=9, engine="inline", progress=False)
+    assert np.isnan(still.stats.kinetic_temperature).all()
+    # Euler moves by θ ← θ + h q: the draws tell q.
+    fine = sg.sample(model, kernel, steps=40, engine="inline", repeats=repeats, progress=False)
+    momentum = np.diff(fine.draws.astype(float), axis=-2) / 0.02
+    np.testing.assert_allclose(fine.stats.kinetic_temperature[..., 1:], (momentum**2).mean(axis=-1), rtol=1e-3)

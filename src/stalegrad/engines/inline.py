@@ -115,7 +115,7 @@ class Execution:
             used.append(chain.advance(gradient, self._step_sizes[update]))
             if depth > 1:
                 points[(update + 1) % depth][...] = chain.point
-            record(update, chain.position)
+            record(update, chain, gradient)
             if stop is not None and stop.is_set():
                 break
         self._report(first)

@@ -77,6 +77,10 @@ class Kernel(ABC):
         position: Array = state[0]
         return position
 
+    def momentum(self, state: State) -> Array | None:
+        """q, with the stationary law N(0, T I), or None where the kernel has none."""
+        return getattr(state, "momentum", None)
+
     @abstractmethod
     def coefficients(self, h: float, h_next: float) -> tuple[float, ...]:
         """The scalars in the formula, for an update with step h that is followed by one with step h_next."""
