@@ -1,15 +1,24 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
 from stalegrad import datasets, engines, potentials, schedules, theory
-from stalegrad.errors import ArgumentError, DatasetError, GradientError, MissingExtra, StalegradError, TraceError
+from stalegrad.errors import (
+    ArgumentError,
+    DatasetError,
+    GradientError,
+    MissingExtra,
+    StalegradError,
+    StoreError,
+    TraceError,
+)
 from stalegrad.estimates import Estimate
 from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT
 from stalegrad.result import Run, RunFailed
-from stalegrad.run import replay, sample
+from stalegrad.run import load, replay, resume, sample
 from stalegrad.simulation import Exponential, LogNormal, Network, simulate
 from stalegrad.trace import Trace
+from stalegrad.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "PSGLD",
@@ -27,12 +36,15 @@ __all__ = [
     "Run",
     "RunFailed",
     "StalegradError",
+    "StoreError",
     "Trace",
     "TraceError",
     "datasets",
     "engines",
+    "load",
     "potentials",
     "replay",
+    "resume",
     "sample",
     "schedules",
     "simulate",

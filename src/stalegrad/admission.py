@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 from stalegrad.checks import one_of, whole_number
 from stalegrad.errors import ArgumentError, StalegradError
 from stalegrad.noise import MAX_COUNT, MAX_WORKERS
+from stalegrad.trace import ChainTrace
 
 Policy = Literal["drop", "wait"]
 POLICIES = ("drop", "wait")
@@ -53,9 +54,13 @@ class Admission:
     Args:
         max_staleness: τ, or None for no bound.
         policy: ``"drop"`` or ``"wait"``.
+        past: what happened to the chain before, where a run goes on that had stopped. Minibatches that were handed out
+            then and did not come back are handed out again.
     """
 
-    def __init__(self, max_staleness: int | None = None, policy: Policy = "drop") -> None:
+    def __init__(
+        self, max_staleness: int | None = None, policy: Policy = "drop", past: ChainTrace | None = None
+    ) -> None:
         one_of("policy", policy, POLICIES)
         if max_staleness is not None:
             whole_number("max_staleness", max_staleness)
@@ -65,8 +70,9 @@ class Admission:
             )
         self.max_staleness = max_staleness
         self.policy = policy
-        self.version = 0
-        self._counts: dict[int, int] = {}  # minibatches handed to each worker so far; it outlives the worker
+        self.version = past.steps if past else 0
+        # minibatches handed to each worker so far; it outlives the worker
+        self._counts: dict[int, int] = past.next_counts() if past else {}
         self._waiting: deque[int] = deque()
         self._flying: dict[int, Assignment] = {}  # in the order of departure, so the oldest version is first
 

@@ -1,8 +1,10 @@
 """One Markov chain: a kernel, its state, and how many updates it has had."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from stalegrad.errors import GradientError
+from stalegrad.errors import GradientError, StoreError
 from stalegrad.jit import compiled
 from stalegrad.kernels.base import Address, Kernel
 from stalegrad.schedules import Constant
@@ -34,6 +36,22 @@ class Chain:
         self._constant = kernel.schedule.value if isinstance(kernel.schedule, Constant) else None
         self._steps: tuple[float, float] | None = None
         self._coefficients = np.empty(0, start.dtype)
+
+    def snapshot(self) -> dict[str, Array]:
+        """A copy of all that the chain carries from one update to the next, besides its version."""
+        return {name: array.copy() for name, array in self.state._asdict().items() if array is not None}
+
+    def restore(self, version: int, arrays: Mapping[str, Array]) -> None:
+        """Put the chain where it was when :meth:`snapshot` was taken, after ``version`` updates."""
+        state = {name: array for name, array in self.state._asdict().items() if array is not None}
+        expected = {name: (array.shape, array.dtype) for name, array in state.items()}
+        given = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+        if given != expected:
+            raise StoreError(f"the chain's saved state is {given}; its kernel needs {expected}")
+        for name, array in state.items():
+            array[...] = arrays[name]
+        self.version = version
+        self._steps = None
 
     def advance(self, gradient: Array, step_size: float | None = None) -> float:
         """Update with a gradient (R, n) that has been checked; returns the step size used."""

@@ -41,6 +41,10 @@ class TraceError(StalegradError, ValueError):
     """A trace that contradicts itself, does not fit the model, or is damaged on disk."""
 
 
+class StoreError(StalegradError, RuntimeError):
+    """A store on disk that cannot be read, written or continued. The message says what is the matter and what to do."""
+
+
 class _Shown(str):
     """A value that is text already: it came out of a pickle."""
 

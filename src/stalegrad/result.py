@@ -1,7 +1,8 @@
 """What sampling gives: draws, their trace, and averages over them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from stalegrad.estimates import Estimate, estimate, running_average
 from stalegrad.recorder import DrawStats, Thinning
 from stalegrad.trace import ChainTrace, Trace
 from stalegrad.types import Array, IntArray
+
+_BLOCK_BYTES = 64 << 20
 
 TestFunction = Callable[[Array], Any]
 
@@ -33,6 +36,7 @@ class Run:
         chain_draws: the draws of each chain, also those that the shortest chain does not have.
         events: what went wrong with workers, in order.
         timing: where the time went; None if it was virtual.
+        store: the folder that holds the run; ``draws`` are then read from there, slice by slice.
         variables: turns draws (…, n) into named variables, see :meth:`Potential.variables`.
         interrupted: whether it was stopped by Ctrl-C or SIGTERM before its end.
     """
@@ -44,6 +48,7 @@ class Run:
     events: tuple[Event, ...] = ()
     timing: Timing | None = None
     variables: Callable[[Array], dict[str, Array]] = unnamed
+    store: Path | None = None
     interrupted: bool = False
 
     @property
@@ -68,13 +73,16 @@ class Run:
             phi: the test function of one draw θ, or of an array (draw, parameter) of them if ``batched``.
             batched: whether phi takes many draws at once, which is faster.
         """
-        rows = self.draws.reshape(-1, self.draws.shape[-1])
-        values = np.asarray(phi(rows)) if batched else np.array([phi(row) for row in rows])
-        if values.shape[:1] != rows.shape[:1]:
-            raise ArgumentError(
-                "phi", phi, f"gave shape {values.shape} for {len(rows)} draws", "A batched phi returns one row a draw."
-            )
+        values = np.concatenate([_values(phi, block, batched) for block in self.blocks()] or [np.empty(0)])
         return values.reshape(self.draws.shape[:-1] + values.shape[1:])
+
+    def blocks(self) -> Iterator[Array]:
+        """All draws in order, (draw, parameter) at a time, each block of about 64 MB: what is on disk stays there."""
+        *outer, draws, size = self.draws.shape
+        rows = max(1, _BLOCK_BYTES // (size * self.draws.dtype.itemsize))
+        for chain in np.ndindex(*outer):
+            for first in range(0, draws, rows):
+                yield np.asarray(self.draws[(*chain, slice(first, min(first + rows, draws)))])
 
     def estimate(self, phi: TestFunction, *, batched: bool = False) -> Estimate:
         """φ̂ = Σ_s (T_s/T) φ̂_s, where φ̂_s = Σ_l h_l φ(θ_l) / Σ_l h_l, with its Monte Carlo standard error.
@@ -115,6 +123,15 @@ class RunFailed(StalegradError, RuntimeError):
     def __init__(self, reason: str, run: Run) -> None:
         super().__init__(f"{reason}. All {run.draws.shape[-2]:,} draws so far are in the exception's .run")
         self.run = run
+
+
+def _values(phi: TestFunction, rows: Array, batched: bool) -> Array:
+    values = np.asarray(phi(rows)) if batched else np.array([phi(row) for row in rows])
+    if values.shape[:1] != rows.shape[:1]:
+        raise ArgumentError(
+            "phi", phi, f"gave shape {values.shape} for {len(rows)} draws", "A batched phi returns one row a draw."
+        )
+    return values
 
 
 def _steps(chain: ChainTrace) -> Array:

@@ -1,29 +1,28 @@
-"""The one place that puts the parts together: :func:`sample`, :func:`replay` and the :class:`Run` they return."""
+"""The one place that puts the parts together: :func:`sample`, :func:`resume`, :func:`load` and :func:`replay`."""
 
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stalegrad.admission import POLICIES, Admission, Policy
-from stalegrad.chain import Chain
-from stalegrad.checks import finite_array, one_of, whole_number
-from stalegrad.engines import Engine, Inline, Job, Outcome, Processes, Threads, available_cores
+from stalegrad.admission import Policy
+from stalegrad.checks import one_of, real_number, whole_number
+from stalegrad.engines import Engine, Inline, Job, Outcome, available_cores
 from stalegrad.engines.inline import execute
-from stalegrad.errors import ArgumentError, GradientError
-from stalegrad.kernels import Kernel
-from stalegrad.noise import MAX_CHAINS, MAX_REPEATS, MAX_UPDATES, MAX_WORKERS
+from stalegrad.errors import ArgumentError, GradientError, StoreError
+from stalegrad.noise import MAX_REPEATS
+from stalegrad.plan import Kernels, Plan, check_potential, kernels_for, make_plan, starts
 from stalegrad.potentials import Potential
 from stalegrad.recorder import Recorder, Thinning
 from stalegrad.result import Run, RunFailed, TestFunction
 from stalegrad.server import ChainStatus
 from stalegrad.trace import MAX_SEED, Trace
-from stalegrad.types import Array
 
-ENGINES: dict[str, Callable[[], Engine]] = {"inline": Inline, "threads": Threads, "processes": Processes}
-
-Kernels = Kernel | Sequence[Kernel]
+if TYPE_CHECKING:
+    from stalegrad.disk_recorder import DiskRecorder
+    from stalegrad.storage import Storage
 
 
 def sample(
@@ -43,6 +42,10 @@ def sample(
     repeats: int | None = None,
     progress: bool = True,
     functions: Mapping[str, TestFunction] | None = None,
+    store: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
+    on_store_error: str = "stop",
+    job: Mapping[str, Any] | None = None,
 ) -> Run:
     """Sample a posterior with S servers, each with its own chain and W workers that send it stale gradients.
 
@@ -65,52 +68,108 @@ def sample(
         progress: show how far it is, on standard error.
         functions: test functions, by name, whose running averages the progress shows. They are evaluated beside the
             sampling, on as many draws as there is time for.
+        store: a new folder to which draws, trace and checkpoints are written while the run goes on, see
+            :mod:`stalegrad.store`. The run can then be resumed whatever happens to this process, and ``run.draws``
+            reads from disk: memory does not grow with the number of draws.
+        checkpoint_every: seconds between checkpoints; there is one at the end in any case.
+        on_store_error: when the folder cannot be written, such as on a full disk, ``"stop"`` the run, or
+            ``"continue"`` without storing.
+        job: a plain table that is kept in the store, such as the file that described the run.
 
     Returns:
         A :class:`Run`. Ctrl-C and SIGTERM end it early with what has been sampled so far, ``run.interrupted`` says so.
 
     Raises:
-        RunFailed: all workers of a chain failed too often in a row; the exception's ``run`` holds the draws so far.
+        RunFailed: all workers of a chain failed too often in a row, or the store could not be written; the exception's
+            ``run`` holds the draws so far.
         GradientError: a chain diverged.
+        StoreError: the store cannot be made.
     """
-    _check_potential(potential)
-    steps = whole_number("steps", steps, least=1, most=MAX_UPDATES)
-    workers = whole_number("workers", workers, least=1, most=MAX_WORKERS)
-    servers = whole_number("servers", servers, least=1, most=MAX_CHAINS)
-    seed = whole_number("seed", seed, most=MAX_SEED)
-    max_staleness = None if max_staleness is None else whole_number("max_staleness", max_staleness)
-    one_of("policy", policy, POLICIES)
-    Admission(max_staleness, policy)  # refuses a bound that cannot be used, before anything runs
-    kernels = _kernels(kernel, servers, potential)
-    chosen = _engine(engine if engine is not None else "threads" if repeats is None else "inline")
+    chosen = engine if engine is not None else "threads" if repeats is None else "inline"
+    plan = make_plan(
+        potential, kernel, engine=chosen, steps=steps, workers=workers, servers=servers, max_staleness=max_staleness,
+        policy=policy, seed=seed, burn_in=burn_in, thin=thin, initial=initial,
+    )  # fmt: skip
     functions = _functions(functions)
-    if repeats is not None and not isinstance(chosen, Inline):
+    if repeats is not None and not isinstance(plan.engine, Inline):
         raise ArgumentError("repeats", repeats, f"does not go with engine {engine!r}", "Use engine='inline'.")
-    start, given = _initial(initial, servers, potential)
-    recorder = Recorder(repeats, servers, steps, Thinning(burn_in, thin), potential)
-    rows = recorder.rows
-    job = Job(
-        potential=potential,
-        chain=lambda s: Chain(kernels[s], np.repeat(start[s : s + 1], rows, axis=0), seed, s),
-        record=recorder.of,
-        status=tuple(ChainStatus() for _ in range(servers)),
-        steps=steps,
-        workers=workers,
-        servers=servers,
-        max_staleness=max_staleness,
-        policy=policy,
-        seed=seed,
+    if store is not None:
+        if repeats is not None:
+            raise ArgumentError(
+                "store", store, "does not go with repeats", "Store runs one by one, with seeds of each."
+            )
+        from stalegrad.storage import Storage  # Zarr takes a while to import
+
+        storage = Storage.create(store, plan, **_storing(checkpoint_every, on_store_error), job=job)
+        return _run_stored(storage, progress, functions)
+    recorder = Recorder(repeats, plan.servers, plan.steps, plan.thinning, potential)
+    outcome = _run(plan, _job(plan, recorder), recorder, progress, functions)
+    trace = _trace(plan, outcome)
+    run = Run(
+        draws=recorder.draws,
+        trace=trace,
+        stats=recorder.stats,
+        chain_draws=recorder.chain_draws,
+        events=outcome.events,
+        timing=outcome.timing,
+        interrupted=outcome.interrupted,
+        variables=potential.variables,
     )
-    outcome = _run(chosen, job, recorder, progress, functions)
-    about = {
-        "kernels": [k.describe() for k in kernels],
-        "engine": type(chosen).__name__,
-        "workers": workers,
-        "max_staleness": max_staleness,
-        "policy": policy,
-    }
-    trace = Trace(outcome.chains, seed=seed, burn_in=burn_in, thin=thin, initial=given, about=about)
-    return _result(recorder, trace, potential, outcome)
+    return _checked(run, outcome)
+
+
+def resume(
+    path: str | os.PathLike[str],
+    potential: Potential | None = None,
+    kernel: Kernels | None = None,
+    *,
+    engine: str | Engine | None = None,
+    workers: int | None = None,
+    steps: int | None = None,
+    progress: bool = True,
+    functions: Mapping[str, TestFunction] | None = None,
+    checkpoint_every: float = 60.0,
+    on_store_error: str = "stop",
+) -> Run:
+    """Go on with a stored run that was interrupted, killed or has failed, or make one that has finished longer.
+
+    The chains continue from their last checkpoints, on any engine and with any number of workers. The whole run, from
+    its very start, still replays bit for bit from its trace.
+
+    Args:
+        path: the folder that was given as ``store``.
+        potential: the model of the run. None if the run was described by a file, which then says how to make it.
+        kernel: the sampler of the run; None takes it from the store.
+        engine: as for :func:`sample`; None for the one that the run had.
+        workers: W; None for what the run had.
+        steps: L in all, counted from the run's start; None for what the run had.
+        progress: as for :func:`sample`.
+        functions: as for :func:`sample`.
+        checkpoint_every: as for :func:`sample`.
+        on_store_error: as for :func:`sample`.
+
+    Raises:
+        StoreError: the folder is no run, is damaged, of another version or of another model, or is being written.
+    """
+    from stalegrad.storage import Storage
+
+    storage = Storage.open(
+        path, potential, kernel, engine=engine, workers=workers, steps=steps,
+        **_storing(checkpoint_every, on_store_error),
+    )  # fmt: skip
+    return _run_stored(storage, progress, _functions(functions))
+
+
+def load(path: str | os.PathLike[str], potential: Potential | None = None) -> Run:
+    """A stored run as it is on disk, also while it goes on: all that the last checkpoints of its chains hold.
+
+    Args:
+        path: the folder that was given as ``store``.
+        potential: the model, if constrained parameters are to be named and transformed by it.
+    """
+    from stalegrad.storage import stored_run
+
+    return stored_run(path, potential)
 
 
 def replay(
@@ -140,36 +199,66 @@ def replay(
     """
     if not isinstance(trace, Trace) or not trace.chains:
         raise ArgumentError("trace", trace, "is not a trace", "Give run.trace, sg.simulate(...) or sg.Trace.load(...).")
-    _check_potential(potential)
+    check_potential(potential)
     servers = len(trace)
     steps = max(chain.steps for chain in trace.chains)
     seed = trace.seed if seed is None else whole_number("seed", seed, most=MAX_SEED)
-    burn_in = trace.burn_in if burn_in is None else burn_in
-    thin = trace.thin if thin is None else thin
     first_repeat = whole_number("first_repeat", first_repeat, most=MAX_REPEATS - 1)
-    kernels = _kernels(kernel, servers, potential)
-    start, given = _initial(trace.initial if initial is None else initial, servers, potential)
-    recorder = Recorder(repeats, servers, steps, Thinning(burn_in, thin), potential)
-    chains = []
-    for s, chain_trace in enumerate(trace.chains):
-        chain = Chain(kernels[s], np.repeat(start[s : s + 1], recorder.rows, axis=0), seed, s, first_repeat)
-        chains.append(execute(chain_trace, potential, chain, recorder.of(s)))
-    again = Trace(tuple(chains), seed=seed, burn_in=burn_in, thin=thin, initial=given, about=trace.about)
-    return _result(recorder, again, potential)
+    start, given = starts(trace.initial if initial is None else initial, servers, potential)
+    plan = Plan(
+        potential, kernels_for(kernel, servers, potential), Inline(), steps, 1, servers, None, "drop", seed,
+        Thinning(trace.burn_in if burn_in is None else burn_in, trace.thin if thin is None else thin), start, given,
+    )  # fmt: skip
+    recorder = Recorder(repeats, servers, steps, plan.thinning, potential)
+    chains = [
+        execute(chain, potential, plan.chain(s, recorder.rows, first_repeat), recorder.of(s))
+        for s, chain in enumerate(trace.chains)
+    ]
+    outcome = Outcome(tuple(chains))
+    run = Run(
+        draws=recorder.draws,
+        trace=_trace(plan, outcome, trace.about),
+        stats=recorder.stats,
+        chain_draws=recorder.chain_draws,
+        variables=potential.variables,
+    )
+    return _checked(run, outcome)
+
+
+def _job(plan: Plan, recorder: Recorder) -> Job:
+    return Job(
+        potential=plan.potential,
+        chain=lambda s: plan.chain(s, recorder.rows),
+        record=recorder.of,
+        status=tuple(ChainStatus() for _ in range(plan.servers)),
+        steps=plan.steps,
+        workers=plan.workers,
+        servers=plan.servers,
+        max_staleness=plan.max_staleness,
+        policy=plan.policy,
+        seed=plan.seed,
+    )
+
+
+def _trace(plan: Plan, outcome: Outcome, about: dict[str, Any] | None = None) -> Trace:
+    return Trace(
+        outcome.chains, seed=plan.seed, burn_in=plan.thinning.burn_in, thin=plan.thinning.thin, initial=plan.initial,
+        about=plan.about() if about is None else about,
+    )  # fmt: skip
 
 
 def _run(
-    engine: Engine, job: Job, recorder: Recorder, progress: bool, functions: Mapping[str, TestFunction]
+    plan: Plan, job: Job, recorder: "Recorder | DiskRecorder", progress: bool, functions: Mapping[str, TestFunction]
 ) -> Outcome:
     """Run the job with a display beside it."""
     if not progress:
-        return engine.run(job)
+        return plan.engine.run(job)
     from stalegrad.progress import Progress, RunningAverages, verdict  # rich takes a while to import
 
     averages = RunningAverages(functions, recorder.latest, job.servers)
     try:
         with Progress(job.status, job.steps, averages):
-            outcome = engine.run(job)
+            outcome = plan.engine.run(job)
     finally:
         averages.close()
     if outcome.timing is not None:
@@ -177,19 +266,19 @@ def _run(
     return outcome
 
 
-def _result(recorder: Recorder, trace: Trace, potential: Potential, outcome: Outcome | None = None) -> Run:
+def _run_stored(storage: "Storage", progress: bool, functions: Mapping[str, TestFunction]) -> Run:
+    """Run what is left to do, and note in the store how it ended."""
+    with storage:
+        try:
+            outcome = _run(storage.plan, storage.job(), storage.recorder, progress, functions)
+        except StoreError as failure:  # of the inline engine, which has nobody else to tell
+            outcome = Outcome((), failure=failure)
+        outcome = storage.finish(outcome)
+    return _checked(storage.run(outcome), outcome)
+
+
+def _checked(run: Run, outcome: Outcome) -> Run:
     """The run, or the exception that says why it is not whole."""
-    outcome = outcome or Outcome(trace.chains)
-    run = Run(
-        draws=recorder.draws,
-        trace=trace,
-        chain_draws=recorder.chain_draws,
-        stats=recorder.stats,
-        events=outcome.events,
-        timing=outcome.timing,
-        interrupted=outcome.interrupted,
-        variables=potential.variables,
-    )
     if outcome.failure is not None:
         raise RunFailed(str(outcome.failure), run) from outcome.failure
     for s, draws in enumerate(run.chain_draws):
@@ -203,6 +292,13 @@ def _result(recorder: Recorder, trace: Trace, potential: Potential, outcome: Out
     return run
 
 
+def _storing(checkpoint_every: Any, on_store_error: Any) -> dict[str, Any]:
+    return {
+        "every": real_number("checkpoint_every", checkpoint_every, least=0),
+        "on_error": one_of("on_store_error", on_store_error, ("stop", "continue")),
+    }
+
+
 def _functions(functions: Any) -> Mapping[str, TestFunction]:
     if functions is None:
         return {}
@@ -210,42 +306,3 @@ def _functions(functions: Any) -> Mapping[str, TestFunction]:
         remedy = 'Give a mapping from name to function of one draw, such as {"loss": test_loss}.'
         raise ArgumentError("functions", functions, "is not a mapping of functions", remedy)
     return functions
-
-
-def _check_potential(potential: Any) -> None:
-    if not isinstance(potential, Potential):
-        raise ArgumentError(
-            "potential", potential, f"is a {type(potential).__name__}, not a Potential",
-            "Use one of sg.potentials, such as Logistic, or wrap a function with sg.potentials.from_gradient.",
-        )  # fmt: skip
-
-
-def _kernels(kernel: Any, servers: int, potential: Potential) -> list[Kernel]:
-    kernels = [kernel] * servers if isinstance(kernel, Kernel) else list(kernel) if isinstance(kernel, Sequence) else []
-    if len(kernels) != servers or not all(isinstance(k, Kernel) for k in kernels):
-        remedy = f"Give one kernel, such as sg.SGLD(step_size=1e-3), or a sequence of {servers}, one per server."
-        raise ArgumentError("kernel", kernel, "is neither a kernel nor one per server", remedy)
-    return [k.for_model(potential.n_data, potential.batch_size) for k in kernels]
-
-
-def _engine(engine: Any) -> Engine:
-    if isinstance(engine, str):
-        return ENGINES[one_of("engine", engine, tuple(ENGINES))]()
-    if not hasattr(engine, "run") or isinstance(engine, type):
-        raise ArgumentError("engine", engine, "is not an engine", f"Give one of {', '.join(map(repr, ENGINES))}.")
-    chosen: Engine = engine
-    return chosen
-
-
-def _initial(initial: Any, servers: int, potential: Potential) -> tuple[Array, Array | None]:
-    """θ_0 of every chain, and the same again if the user gave it."""
-    if initial is None:
-        return np.repeat(potential.initial()[None], servers, axis=0), None
-    array = finite_array("initial", initial, potential.dtype)
-    if array.shape not in ((potential.size,), (servers, potential.size)):
-        raise ArgumentError(
-            "initial", initial, f"has shape {array.shape}",
-            f"Give shape ({potential.size},), or ({servers}, {potential.size}) for a start per chain.",
-        )  # fmt: skip
-    array = np.array(np.broadcast_to(array, (servers, potential.size)))
-    return array, array

@@ -38,6 +38,12 @@ class ChainStatus:
     staleness_sum: int = 0
     staleness_max: int = 0
 
+    @classmethod
+    def after(cls, past: ChainTrace) -> "ChainStatus":
+        """Of a chain with this past."""
+        staleness = past.updates().staleness
+        return cls(past.steps, len(past) - past.steps, 0, int(staleness.sum()), int(staleness.max(initial=0)))
+
     def count(self, staleness: int, accepted: bool) -> None:
         """A gradient has been dealt with."""
         if accepted:
@@ -67,10 +73,17 @@ class Server:
         steps: L, the number of accepted updates after which the server is done.
         record: told of every accepted update.
         status: kept up to date for displays.
+        past: what happened to the chain before, where a run goes on that had stopped.
     """
 
     def __init__(
-        self, chain: Chain, admission: Admission, steps: int, record: Record, status: ChainStatus | None = None
+        self,
+        chain: Chain,
+        admission: Admission,
+        steps: int,
+        record: Record,
+        status: ChainStatus | None = None,
+        past: ChainTrace | None = None,
     ) -> None:
         self.chain = chain
         self.admission = admission
@@ -78,7 +91,7 @@ class Server:
         self.status = status or ChainStatus()
         self.refusals: list[str] = []
         self._record = record
-        self._trace = TraceBuilder()
+        self._trace = TraceBuilder(past)
 
     @property
     def done(self) -> bool:
@@ -89,6 +102,10 @@ class Server:
     def trace(self) -> ChainTrace:
         """Everything that has happened to the chain so far."""
         return self._trace.build()
+
+    def trace_rows(self, first: int) -> ChainTrace:
+        """The rows of the trace from number ``first`` on."""
+        return self._trace.rows(first)
 
     def join(self, worker: int) -> list[Assignment]:
         """A worker is ready. Send each assignment's worker the current ``chain.point``."""

@@ -88,6 +88,28 @@ class ChainTrace:
         kept: dict[str, Any] = {k: None if v is None else v[:rows] for k, v in self.columns().items()}
         return ChainTrace(**kept)
 
+    def rows(self, first: int) -> "ChainTrace":
+        """The rows from number ``first`` on."""
+        kept: dict[str, Any] = {k: None if v is None else v[first:] for k, v in self.columns().items()}
+        return _Unchecked(**kept)
+
+    def then(self, more: "ChainTrace") -> "ChainTrace":
+        """This trace, continued by another. Times of the other count from the end of this one."""
+        if not len(self):
+            return more
+        if more.time is not None and self.time is not None:
+            more = replace(more, time=more.time + self.time[-1])
+        pairs = [(k, v, getattr(more, k)) for k, v in self.columns().items()]
+        joined: dict[str, Any] = {k: None if a is None or b is None else np.concatenate([a, b]) for k, a, b in pairs}
+        return ChainTrace(**joined)
+
+    def next_counts(self) -> dict[int, int]:
+        """The number of the minibatch that each worker would get next."""
+        workers, where = np.unique(self.worker, return_inverse=True)
+        largest = np.full(len(workers), -1)
+        np.maximum.at(largest, where, self.count)
+        return {int(worker): int(count) + 1 for worker, count in zip(workers, largest, strict=True)}
+
     def applied_twice(self) -> int:
         """How many accepted gradients repeat a (worker, count) that was accepted before: 0 in a sound trace."""
         updates = self.updates()
@@ -107,11 +129,16 @@ class _Unchecked(ChainTrace):
 
 
 class TraceBuilder:
-    """Collects the rows of a chain's trace as they happen."""
+    """Collects the rows of a chain's trace as they happen, after those of its past."""
 
-    def __init__(self) -> None:
+    def __init__(self, past: ChainTrace | None = None) -> None:
         self._worker, self._count, self._staleness = array("i"), array("q"), array("i")
         self._accepted, self._step_size, self._time = array("b"), array("d"), array("d")
+        if past is not None:
+            for name, column in past.columns().items():
+                own: array[Any] = getattr(self, f"_{name}")
+                given = np.full(len(past), np.nan) if column is None else column
+                own.frombytes(given.astype(np.dtype(own.typecode)).tobytes())
 
     def append(
         self, worker: int, count: int, staleness: int, accepted: bool, step_size: float = np.nan, time: float = np.nan
@@ -126,12 +153,16 @@ class TraceBuilder:
 
     def build(self) -> ChainTrace:
         """The trace so far. Columns that were never given are None."""
-        step_size, time = np.array(self._step_size), np.array(self._time)
-        return ChainTrace(
-            worker=np.array(self._worker),
-            count=np.array(self._count),
-            staleness=np.array(self._staleness),
-            accepted=np.array(self._accepted, dtype=bool),
+        return ChainTrace(**self.rows(0).columns())
+
+    def rows(self, first: int) -> ChainTrace:
+        """The rows from number ``first`` on. Columns that were never given are None."""
+        step_size, time = np.array(self._step_size[first:]), np.array(self._time[first:])
+        return _Unchecked(
+            worker=np.array(self._worker[first:]),
+            count=np.array(self._count[first:]),
+            staleness=np.array(self._staleness[first:]),
+            accepted=np.array(self._accepted[first:], dtype=bool),
             step_size=None if np.isnan(step_size).all() else step_size,
             time=None if np.isnan(time).all() else time,
         )

@@ -62,7 +62,7 @@ class ScriptedLink:
 def serve(link, *, workers=2, steps=60, care=None):
     draws = []
     chain = Chain(KERNEL, link.model.initial()[None], 5, 0)
-    server = Server(chain, Admission(), steps, lambda _, theta: draws.append(theta[0].copy()))
+    server = Server(chain, Admission(), steps, lambda _, chain, gradient: draws.append(chain.position[0].copy()))
     service = Service(0, server, link, workers, care or Care(), threading.Event(), lambda: link.time)
     try:
         service.run()

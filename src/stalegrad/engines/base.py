@@ -1,7 +1,7 @@
 """What an engine is: it moves messages between servers and workers, and holds no sampling logic."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,6 +28,8 @@ class Job:
         max_staleness: bound on the staleness, see :mod:`stalegrad.admission`.
         policy: what happens at the bound.
         seed: of everything random.
+        past: the trace of each chain until now, where a run goes on that had stopped.
+        checkpoint: gives what saves the chain of server s from time to time.
     """
 
     potential: Potential
@@ -40,6 +42,12 @@ class Job:
     max_staleness: int | None
     policy: Policy
     seed: int
+    past: tuple[ChainTrace, ...] = ()
+    checkpoint: Callable[[int], "Checkpoint"] | None = None
+
+    def past_of(self, server: int) -> ChainTrace | None:
+        """What happened to a chain before."""
+        return self.past[server] if self.past else None
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,18 @@ class Event:
 
     def __str__(self) -> str:
         return f"[{self.time:.1f} s] worker {self.worker} of chain {self.chain} {self.kind}: {self.details}"
+
+
+class Checkpoint(Protocol):
+    """Saves one chain from time to time. An engine asks it between updates, and at the end in any case."""
+
+    def due(self) -> bool:
+        """Whether it is time."""
+        ...
+
+    def save(self, chain: Chain, rows: Callable[[int], ChainTrace], events: Sequence[Event]) -> None:
+        """Save the chain, its trace (``rows(k)`` gives the rows from number k on) and the faults of its workers."""
+        ...
 
 
 @dataclass

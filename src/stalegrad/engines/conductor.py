@@ -14,11 +14,14 @@ from stalegrad.server import Server
 def conduct(job: Job, link: Callable[[int], Link], care: Care) -> Outcome:
     """Run every server of the job in a thread of its own, with the links that ``link`` makes."""
     stop, interrupted = threading.Event(), threading.Event()
-    clock = monotonic_clock()
+    clock = monotonic_clock(_elapsed(job))
     services = []
     for s in range(job.servers):
-        server = Server(job.chain(s), Admission(job.max_staleness, job.policy), job.steps, job.record(s), job.status[s])
-        services.append(Service(s, server, link(s), job.workers, care, stop, clock))
+        past = job.past_of(s)
+        admission = Admission(job.max_staleness, job.policy, past)
+        server = Server(job.chain(s), admission, job.steps, job.record(s), job.status[s], past)
+        checkpoint = job.checkpoint(s) if job.checkpoint else None
+        services.append(Service(s, server, link(s), job.workers, care, stop, clock, checkpoint))
     failures: list[BaseException] = []
 
     def serve(service: Service) -> None:
@@ -47,6 +50,11 @@ def conduct(job: Job, link: Callable[[int], Link], care: Care) -> Outcome:
         interrupted=interrupted.is_set(),
         failure=expected[0] if expected else None,
     )
+
+
+def _elapsed(job: Job) -> float:
+    """The seconds of a run's past, by the clock of the chain that went on for longest."""
+    return max((float(past.time[-1]) for past in job.past if past.time is not None and len(past)), default=0.0)
 
 
 def _join(threads: list[threading.Thread], stop: threading.Event, interrupted: threading.Event) -> None:

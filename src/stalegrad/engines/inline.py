@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from stalegrad.chain import Chain, all_finite, refuse_bad_gradient
-from stalegrad.engines.base import Job, Outcome
+from stalegrad.engines.base import Checkpoint, Job, Outcome
 from stalegrad.engines.interrupts import stop_on_signals
 from stalegrad.errors import GradientError
 from stalegrad.potentials.base import Potential
@@ -41,19 +41,27 @@ class Inline:
 
     def run(self, job: Job) -> Outcome:
         """Execute the job, chain after chain."""
+        chains = [job.chain(s) for s in range(job.servers)]
+        left = [job.steps - chain.version for chain in chains]
         trace = simulate(
-            workers=job.workers, steps=job.steps, compute=self.compute, network=self.network, update=self.update,
+            workers=job.workers, steps=max(1, *left), compute=self.compute, network=self.network, update=self.update,
             servers=job.servers, max_staleness=job.max_staleness, policy=job.policy, seed=job.seed,
         )  # fmt: skip
         executions = [
-            Execution(trace.chains[s], job.potential, job.chain(s), job.record(s), job.status[s])
-            for s in range(job.servers)
+            Execution(trace.chains[s].head(left[s]), job.potential, chain, job.record(s), job.status[s], job.past_of(s))
+            for s, chain in enumerate(chains)
         ]
+        checkpoints = [job.checkpoint(s) for s in range(job.servers)] if job.checkpoint else []
         stop, interrupted = threading.Event(), threading.Event()
         with stop_on_signals(stop, interrupted):
             while not stop.is_set() and any(not execution.done for execution in executions):
                 for execution in executions:  # by turns, so that all chains are equally far when somebody interrupts
                     execution.advance(_TURN, stop)
+                for execution, checkpoint in zip(executions, checkpoints, strict=False):
+                    if checkpoint.due():
+                        execution.save(checkpoint)
+        for execution, checkpoint in zip(executions, checkpoints, strict=False):
+            execution.save(checkpoint)
         return Outcome(tuple(execution.trace for execution in executions), interrupted=interrupted.is_set())
 
 
@@ -63,15 +71,25 @@ class Execution:
     Args:
         trace: the order of things.
         potential: the model.
-        chain: at its start.
+        chain: at its start, or where its past has brought it.
         record: told of every update.
         status: kept up to date for displays.
+        past: what happened to the chain before; the trace goes on from there.
     """
 
     def __init__(
-        self, trace: ChainTrace, potential: Potential, chain: Chain, record: Record, status: ChainStatus | None = None
+        self,
+        trace: ChainTrace,
+        potential: Potential,
+        chain: Chain,
+        record: Record,
+        status: ChainStatus | None = None,
+        past: ChainTrace | None = None,
     ) -> None:
+        if past is not None and len(past):
+            trace = _with_fresh_counts(trace, past)
         self._trace, self._updates = trace, trace.updates()
+        self._past, self._offset = past, chain.version
         self._potential, self._chain, self._record = potential, chain, record
         self._status = status or ChainStatus()
         self._used: list[float] = []
@@ -97,13 +115,19 @@ class Execution:
         done = self._trace if self.done else self._trace.head(len(self._used))
         step_size = np.full(len(done), np.nan)
         step_size[np.asarray(done.accepted, bool)] = self._used
-        return replace(done, step_size=step_size)
+        done = replace(done, step_size=step_size)
+        return done if self._past is None else self._past.then(done)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Save the chain as it is now."""
+        trace = self.trace
+        checkpoint.save(self._chain, trace.rows, ())
 
     def advance(self, updates: int | None = None, stop: threading.Event | None = None) -> None:
         """Make so many updates, or all that are left, unless ``stop`` is set in between."""
         chain, points, gradient, staleness = self._chain, self._points, self._gradient, self._staleness
         gradients, record, used = self._potential.gradients, self._record, self._used
-        depth, first = len(points), len(used)
+        depth, first, offset = len(points), len(used), self._offset
         last = len(staleness) if updates is None else min(first + updates, len(staleness))
         for update in range(first, last):  # this loop is the inline engine's speed
             row = update % self._block_length
@@ -115,7 +139,7 @@ class Execution:
             used.append(chain.advance(gradient, self._step_sizes[update]))
             if depth > 1:
                 points[(update + 1) % depth][...] = chain.point
-            record(update, chain, gradient)
+            record(offset + update, chain, gradient)
             if stop is not None and stop.is_set():
                 break
         self._report(first)
@@ -134,6 +158,13 @@ class Execution:
         self._status.accepted += len(made)
         self._status.staleness_sum += sum(made)
         self._status.staleness_max = max(self._status.staleness_max, max(made, default=0))
+
+
+def _with_fresh_counts(trace: ChainTrace, past: ChainTrace) -> ChainTrace:
+    """The trace with minibatch numbers that go on where the past has stopped."""
+    used = past.next_counts()
+    first = np.array([used.get(worker, 0) for worker in range(int(trace.worker.max(initial=0)) + 1)])
+    return replace(trace, count=trace.count + first[trace.worker])
 
 
 def execute(trace: ChainTrace, potential: Potential, chain: Chain, record: Record) -> ChainTrace:

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from stalegrad.admission import Assignment
 from stalegrad.checks import real_number, whole_number
-from stalegrad.engines.base import Event, Timing
+from stalegrad.engines.base import Checkpoint, Event, Timing
 from stalegrad.errors import StalegradError
 from stalegrad.server import Gradient, Server
 from stalegrad.types import Array
@@ -105,6 +105,7 @@ class Service:
         care: what to do about workers that fail.
         stop: set from outside to end early.
         clock: seconds since the run's start.
+        checkpoint: saves the chain from time to time; None if nothing is to be saved.
     """
 
     def __init__(
@@ -116,11 +117,12 @@ class Service:
         care: Care,
         stop: Flag,
         clock: Callable[[], float],
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         self.index, self.server, self.link = index, server, link
         self.events: list[Event] = []
         self.timing = Timing()
-        self._care, self._stop, self._clock = care, stop, clock
+        self._care, self._stop, self._clock, self._checkpoint = care, stop, clock, checkpoint
         self._incarnation = dict.fromkeys(range(workers), 0)  # of the workers that are not given up
         self._faults = dict.fromkeys(range(workers), 0)  # in a row
         self._asked: dict[int, float] = {}  # when each worker that has work or is starting was last sent something
@@ -129,6 +131,7 @@ class Service:
 
     def run(self) -> None:
         """The loop."""
+        begun = self._clock()
         try:
             for worker in self._incarnation:
                 self._start(worker)
@@ -139,12 +142,19 @@ class Service:
                     self._handle(arrival)
                 if arrival is None or self._clock() - looked > _LOOK:
                     self._find_hung()
+                    if self._checkpoint is not None and self._checkpoint.due():
+                        self._save()
                     looked = self._clock()
         finally:
             now = self._clock()
-            self.timing.wall = now
+            self.timing.wall = now - begun
             self.timing.waiting += sum(now - since for since in self._joined.values()) - self.timing.gradients
             self.link.close()
+            self._save()
+
+    def _save(self) -> None:
+        if self._checkpoint is not None:
+            self._checkpoint.save(self.server.chain, self.server.trace_rows, self.events)
 
     def _handle(self, arrival: Arrival) -> None:
         worker = arrival.worker
@@ -217,7 +227,7 @@ class Service:
             )
 
 
-def monotonic_clock() -> Callable[[], float]:
-    """Seconds since now."""
-    begun = time.perf_counter()
+def monotonic_clock(elapsed: float = 0.0) -> Callable[[], float]:
+    """Seconds since now, after those that had elapsed."""
+    begun = time.perf_counter() - elapsed
     return lambda: time.perf_counter() - begun

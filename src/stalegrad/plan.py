@@ -1,0 +1,137 @@
+"""What a run is to be, with every argument checked before anything starts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stalegrad.admission import POLICIES, Admission, Policy
+from stalegrad.chain import Chain
+from stalegrad.checks import finite_array, one_of, whole_number
+from stalegrad.engines import Engine, Inline, Processes, Threads
+from stalegrad.errors import ArgumentError
+from stalegrad.kernels import Kernel
+from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
+from stalegrad.potentials import Potential
+from stalegrad.recorder import Thinning
+from stalegrad.trace import MAX_SEED
+from stalegrad.types import Array
+
+ENGINES: dict[str, Callable[[], Engine]] = {"inline": Inline, "threads": Threads, "processes": Processes}
+
+Kernels = Kernel | Sequence[Kernel]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run that can be made. See :func:`stalegrad.sample` for the arguments.
+
+    Args:
+        start: θ_0 of every chain, (S, n).
+        initial: the same if the user gave it, else None.
+    """
+
+    potential: Potential
+    kernels: tuple[Kernel, ...]
+    engine: Engine
+    steps: int
+    workers: int
+    servers: int
+    max_staleness: int | None
+    policy: Policy
+    seed: int
+    thinning: Thinning
+    start: Array
+    initial: Array | None
+
+    def chain(self, server: int, rows: int = 1, first_repeat: int = 0) -> Chain:
+        """A chain before its first update, in so many repetitions."""
+        start = np.repeat(self.start[server : server + 1], rows, axis=0)
+        return Chain(self.kernels[server], start, self.seed, server, first_repeat)
+
+    def about(self) -> dict[str, Any]:
+        """What is worth noting in a trace."""
+        return {
+            "kernels": [kernel.describe() for kernel in self.kernels],
+            "engine": type(self.engine).__name__,
+            "workers": self.workers,
+            "max_staleness": self.max_staleness,
+            "policy": self.policy,
+        }
+
+
+def make_plan(
+    potential: Any,
+    kernel: Any,
+    *,
+    engine: Any,
+    steps: int,
+    workers: int,
+    servers: int,
+    max_staleness: int | None,
+    policy: Policy,
+    seed: int,
+    burn_in: int,
+    thin: int,
+    initial: Any,
+) -> Plan:
+    """Check everything that :func:`stalegrad.sample` was given."""
+    check_potential(potential)
+    steps = whole_number("steps", steps, least=1, most=MAX_UPDATES)
+    workers = whole_number("workers", workers, least=1, most=MAX_WORKERS)
+    servers = whole_number("servers", servers, least=1, most=MAX_CHAINS)
+    seed = whole_number("seed", seed, most=MAX_SEED)
+    max_staleness = None if max_staleness is None else whole_number("max_staleness", max_staleness)
+    one_of("policy", policy, POLICIES)
+    Admission(max_staleness, policy)  # refuses a bound that cannot be used
+    kernels = kernels_for(kernel, servers, potential)
+    chosen = chosen_engine(engine)
+    start, given = starts(initial, servers, potential)
+    thinning = Thinning(burn_in, thin)
+    thinning.refuse_unless_some(steps)
+    return Plan(
+        potential, kernels, chosen, steps, workers, servers, max_staleness, policy, seed, thinning, start, given
+    )
+
+
+def check_potential(potential: Any) -> None:
+    """Refuse what is not a model."""
+    if not isinstance(potential, Potential):
+        raise ArgumentError(
+            "potential", potential, f"is a {type(potential).__name__}, not a Potential",
+            "Use one of sg.potentials, such as Logistic, or wrap a function with sg.potentials.from_gradient.",
+        )  # fmt: skip
+
+
+def kernels_for(kernel: Any, servers: int, potential: Potential) -> tuple[Kernel, ...]:
+    """One kernel per server, made for the model."""
+    kernels = [kernel] * servers if isinstance(kernel, Kernel) else list(kernel) if isinstance(kernel, Sequence) else []
+    if len(kernels) != servers or not all(isinstance(k, Kernel) for k in kernels):
+        remedy = f"Give one kernel, such as sg.SGLD(step_size=1e-3), or a sequence of {servers}, one per server."
+        raise ArgumentError("kernel", kernel, "is neither a kernel nor one per server", remedy)
+    return tuple(k.for_model(potential.n_data, potential.batch_size) for k in kernels)
+
+
+def chosen_engine(engine: Any) -> Engine:
+    """An engine by its name, or as it was given."""
+    if isinstance(engine, str):
+        return ENGINES[one_of("engine", engine, tuple(ENGINES))]()
+    if not hasattr(engine, "run") or isinstance(engine, type):
+        raise ArgumentError("engine", engine, "is not an engine", f"Give one of {', '.join(map(repr, ENGINES))}.")
+    chosen: Engine = engine
+    return chosen
+
+
+def starts(initial: Any, servers: int, potential: Potential) -> tuple[Array, Array | None]:
+    """θ_0 of every chain, and the same again if the user gave it."""
+    if initial is None:
+        return np.repeat(potential.initial()[None], servers, axis=0), None
+    array = finite_array("initial", initial, potential.dtype)
+    if array.shape not in ((potential.size,), (servers, potential.size)):
+        raise ArgumentError(
+            "initial", initial, f"has shape {array.shape}",
+            f"Give shape ({potential.size},), or ({servers}, {potential.size}) for a start per chain.",
+        )  # fmt: skip
+    array = np.array(np.broadcast_to(array, (servers, potential.size)))
+    return array, array

@@ -1,0 +1,282 @@
+"""A run and its folder on disk: how one becomes the other, and how both go on."""
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, cast
+
+import numpy as np
+
+from stalegrad.chain import Chain
+from stalegrad.disk_recorder import DiskRecorder
+from stalegrad.engines import Engine, Event, Job, Outcome, Timing
+from stalegrad.errors import ArgumentError, StoreError
+from stalegrad.plan import Kernels, Plan, make_plan
+from stalegrad.potentials import Potential
+from stalegrad.potentials.base import split
+from stalegrad.recorder import DrawStats
+from stalegrad.result import Run
+from stalegrad.server import ChainStatus
+from stalegrad.store import Info, inspect
+from stalegrad.store import folder as folders
+from stalegrad.store.arrays import StoredArray
+from stalegrad.store.checkpoint import read_state
+from stalegrad.store.draws import StoredDraws
+from stalegrad.store.files import remove_partial
+from stalegrad.store.folder import chain_folder
+from stalegrad.store.lock import Lock
+from stalegrad.store.writer import OnError
+from stalegrad.trace import ChainTrace, Trace
+from stalegrad.types import Array
+from stalegrad.version import VERSION
+
+log = logging.getLogger("stalegrad")
+
+
+class Storage:
+    """A run that is being written: its plan, its folder, which is locked, and what has happened so far.
+
+    Use it in a ``with`` block: the folder is let go at the end, and what ends the block with an exception is noted.
+    """
+
+    def __init__(
+        self, plan: Plan, folder: Path, lock: Lock, past: tuple[ChainTrace, ...], every: float, on_error: OnError
+    ) -> None:
+        self.plan, self.folder, self._lock, self._past = plan, folder, lock, past
+        info = inspect(folder)
+        self._commits = info.chains
+        # Read before anything is written: a damaged state leaves the store as it is.
+        self._states = [read_state(chain_folder(folder, s), of) for s, of in enumerate(info.chains)]
+        self._sessions = [
+            *info.sessions,
+            {
+                "started": folders.now(),
+                "engine": type(plan.engine).__name__,
+                "workers": plan.workers,
+                "steps": plan.steps,
+                "from": info.updates,
+            },
+        ]
+        folders.write_status(folder, "running", self._sessions, None)
+        model = plan.potential
+        self.recorder = DiskRecorder(folder, info.chains, plan.thinning, model.size, model.dtype, every, on_error)
+        self._closed = False
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        plan: Plan,
+        *,
+        every: float,
+        on_error: OnError,
+        job: Mapping[str, Any] | None = None,
+    ) -> "Storage":
+        """The folder of a new run."""
+        states = [plan.chain(s).snapshot() for s in range(plan.servers)]
+        folder, lock = folders.create(path, _configuration(plan, job), VERSION, plan.initial, states)
+        return cls(plan, folder, lock, (), every, on_error)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        potential: Potential | None,
+        kernel: Kernels | None,
+        *,
+        engine: str | Engine | None,
+        workers: int | None,
+        steps: int | None,
+        every: float,
+        on_error: OnError,
+    ) -> "Storage":
+        """The folder of a run that goes on."""
+        info = inspect(path)
+        asked = info.configuration
+        if potential is None or kernel is None:
+            raise StoreError("not yet")
+        initial = folders.read_initial(info.path)
+        plan = make_plan(
+            potential, kernel, engine=asked["engine"] if engine is None else engine,
+            steps=info.steps if steps is None else steps, workers=asked["workers"] if workers is None else workers,
+            initial=initial, **{name: asked[name] for name in _KEPT},
+        )  # fmt: skip
+        _refuse_another_run(info, plan)
+        lock = Lock(info.path)
+        try:
+            info = inspect(path)  # again: another process may have gone on until a moment ago
+            if plan.steps < max(info.updates):
+                problem = f"is less than the {max(info.updates)} updates that the run has made"
+                raise ArgumentError("steps", steps, problem, "Give more, or None for what the run was to have.")
+            remove_partial(info.path)
+            past = tuple(folders.read_trace(info.path, s, of.rows) for s, of in enumerate(info.chains))
+            return cls(plan, info.path, lock, past, every, on_error)
+        except BaseException:
+            lock.release()
+            raise
+
+    def job(self) -> Job:
+        """What is left to do."""
+        plan = self.plan
+        past = self._past
+        return Job(
+            potential=plan.potential,
+            chain=self._chain,
+            record=self.recorder.of,
+            status=tuple(ChainStatus.after(chain) for chain in past)
+            or tuple(ChainStatus() for _ in range(plan.servers)),
+            steps=plan.steps,
+            workers=plan.workers,
+            servers=plan.servers,
+            max_staleness=plan.max_staleness,
+            policy=plan.policy,
+            seed=plan.seed,
+            past=past,
+            checkpoint=self.recorder.checkpoint,
+        )
+
+    def finish(self, outcome: Outcome) -> Outcome:
+        """Wait until everything is on disk, and note how the run ended. A store that failed is the run's failure."""
+        self.recorder.close()
+        self._closed = True
+        failure = self.recorder.failure
+        if failure is not None and self.recorder.stops and outcome.failure is None:
+            outcome = replace(outcome, failure=failure)
+        state = "failed" if outcome.failure else "interrupted" if outcome.interrupted else "finished"
+        self._end(state, None if outcome.failure is None else str(outcome.failure), outcome.timing)
+        return outcome
+
+    def run(self, outcome: Outcome) -> Run:
+        """The run as it is on disk."""
+        run = stored_run(self.folder, self.plan.potential)
+        return replace(run, timing=outcome.timing, interrupted=outcome.interrupted)
+
+    def __enter__(self) -> "Storage":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if not self._closed:
+                self.recorder.close()
+                self._end("failed", f"{kind.__name__}: {error}" if kind else "it was given up", None)
+        finally:
+            self._lock.release()
+
+    def _chain(self, server: int) -> Chain:
+        chain = self.plan.chain(server)
+        chain.restore(self._commits[server].updates, self._states[server])
+        return chain
+
+    def _end(self, state: str, failure: str | None, timing: Timing | None) -> None:
+        session = self._sessions[-1]
+        session["ended"] = folders.now()
+        if timing is not None:
+            session["timing"] = asdict(timing)
+        try:
+            folders.write_status(self.folder, state, self._sessions, failure)
+        except OSError as error:  # a full disk: all that matters is in the checkpoints
+            log.warning("how the run ended could not be noted in %s: %s", self.folder, error)
+
+
+def stored_run(path: str | os.PathLike[str], potential: Potential | None = None) -> Run:
+    """A run as the last checkpoints of its chains have it; draws stay on disk until they are asked for."""
+    info = inspect(path)
+    asked, folder = info.configuration, info.path
+    homes = [(chain_folder(folder, s), of) for s, of in enumerate(info.chains)]
+    draws = tuple(StoredArray(home / "draws", of.draws) for home, of in homes)
+    common = min(info.draws)
+    stats = np.stack([StoredArray(home / "stats", of.draws)[:common] for home, of in homes])
+    traces = tuple(folders.read_trace(folder, s, of.rows) for s, of in enumerate(info.chains))
+    last = info.sessions[-1] if info.sessions else {}
+    about = {"kernels": asked["kernels"], "engine": last.get("engine", asked["engine"]),
+             "workers": last.get("workers", asked["workers"]), "max_staleness": asked["max_staleness"],
+             "policy": asked["policy"]}  # fmt: skip
+    layout = {name: tuple(shape) for name, shape in asked["model"]["layout"].items()}
+    events = [Event(**event) for s in range(len(homes)) for event in folders.read_events(folder, s)]
+    timing = last.get("timing")
+    return Run(
+        draws=cast(Array, StoredDraws(draws)),  # an array to whoever slices it
+        trace=Trace(
+            traces, seed=asked["seed"], burn_in=asked["burn_in"], thin=asked["thin"],
+            initial=folders.read_initial(folder), about=about,
+        ),
+        stats=DrawStats(*np.moveaxis(stats, -1, 0)),
+        chain_draws=cast(tuple[Array, ...], draws),
+        events=tuple(sorted(events, key=lambda event: event.time)),
+        timing=None if timing is None else Timing(**timing),
+        interrupted=info.state == "interrupted",
+        variables=partial(split, layout=layout) if potential is None else potential.variables,
+        store=folder,
+    )  # fmt: skip
+
+
+_KEPT = ("servers", "max_staleness", "policy", "seed", "burn_in", "thin")
+
+
+def _configuration(plan: Plan, job: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What a store keeps of a plan, as plain data."""
+    return {
+        "servers": plan.servers,
+        "steps": plan.steps,
+        "burn_in": plan.thinning.burn_in,
+        "thin": plan.thinning.thin,
+        "seed": plan.seed,
+        **plan.about(),
+        "engine": _engine_name(plan.engine),
+        "model": _model(plan.potential, plan.start[0]),
+        "job": None if job is None else dict(job),
+    }
+
+
+def _model(potential: Potential, start: Any) -> dict[str, Any]:
+    """What tells one model from another. The norm of a gradient tells data apart that have the same size."""
+    indices = potential.minibatches.draw(0, 0, 0, 0)
+    return {
+        "type": type(potential).__name__,
+        "size": potential.size,
+        "dtype": potential.dtype.name,
+        "n_data": potential.n_data,
+        "batch_size": potential.batch_size,
+        "scheme": potential.minibatches.scheme,
+        "layout": {name: list(shape) for name, shape in potential.layout.items()},
+        "gradient_norm": float(np.linalg.norm(potential.gradient(start, indices).astype(np.float64))),
+    }
+
+
+def _refuse_another_run(info: Info, plan: Plan) -> None:
+    """A run goes on with the model and the sampler that it has."""
+    stored = info.configuration
+    given = _configuration(plan, None)
+    differences = [
+        f"{what}.{name} is {new!r}, was {old!r}"
+        for what, before, after in (
+            ("model", stored["model"], given["model"]),
+            *(
+                (f"kernels[{s}]", a, b)
+                for s, (a, b) in enumerate(zip(stored["kernels"], given["kernels"], strict=True))
+            ),
+        )
+        for name in {**before, **after}
+        if not _same(old := before.get(name), new := after.get(name))
+    ]
+    if differences:
+        raise StoreError(
+            f"{info.path} is the store of another run: {'; '.join(differences)}. Give the model and the kernel that "
+            "the run was started with"
+        )
+
+
+def _same(old: Any, new: Any) -> bool:
+    if isinstance(old, float) and isinstance(new, float):
+        return bool(np.isclose(old, new, rtol=1e-3, atol=0, equal_nan=True))  # other machines round differently
+    return bool(old == new)
+
+
+def _engine_name(engine: Engine) -> str:
+    return type(engine).__name__.lower()
