@@ -1,14 +1,22 @@
 """What sampling gives: draws, their trace, and averages over them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, overload
 
 import numpy as np
 
+from stalegrad.checks import whole_number
 from stalegrad.engines import Event, Timing
 from stalegrad.errors import ArgumentError, StalegradError
-from stalegrad.estimates import Estimate, estimate, running_average
+from stalegrad.estimates import (
+    Estimate,
+    PredictiveAverage,
+    PredictiveNormal,
+    average_predictions,
+    estimate,
+    running_average,
+)
 from stalegrad.recorder import DrawStats, Thinning
 from stalegrad.trace import ChainTrace, Trace
 from stalegrad.types import Array, IntArray
@@ -93,6 +101,45 @@ class Run:
         weights = self.step_sizes.reshape(self.step_sizes.shape + (1,) * (values.ndim - axis - 1))
         return running_average(values, np.broadcast_to(weights, values.shape), axis=axis)
 
+    @overload
+    def predict(
+        self, predict: Callable[[Array], Array], *, batch: int | None = None, thin: int = 1
+    ) -> PredictiveAverage: ...
+    @overload
+    def predict(
+        self, predict: Callable[[Array], tuple[Any, Any]], *, batch: int | None = None, thin: int = 1
+    ) -> PredictiveNormal: ...
+    def predict(
+        self, predict: Callable[[Array], Any], *, batch: int | None = None, thin: int = 1
+    ) -> PredictiveAverage | PredictiveNormal:
+        """The posterior predictive distribution Σ_l h_l p(y | x, θ_l) / Σ_l h_l over the draws of all chains.
+
+        Draws are read a few at a time, predicted with and forgotten: memory does not grow with their number, neither
+        that of the predictions nor, where the draws are on disk, their own.
+
+        Args:
+            predict: from a draw θ, (n,), to what it predicts for each row of some data: the probabilities of the
+                classes, (rows, classes), or for numbers a pair (mean, variance of the noise). ``model.predictive(X)``
+                of the built-in models is such a function.
+            batch: let predict take up to so many draws at once, (draw, n), and return predictions (draw, rows, …).
+            thin: predict with every thin-th draw alone.
+
+        Returns:
+            For classes a :class:`~stalegrad.estimates.PredictiveAverage`, whose ``scores(y)`` are accuracy,
+            log-likelihood, Brier score and calibration error. For numbers a
+            :class:`~stalegrad.estimates.PredictiveNormal`, with error, log density, coverage and CRPS.
+        """
+        self._refuse_repeated("predict")
+        return average_predictions(self.draws, self.step_sizes, predict, batch=batch, thin=thin)
+
+    def repetition(self, number: int) -> "Run":
+        """One of the repetitions that ``repeats`` asked for, as a run of its own."""
+        if not self._repeated:
+            raise ArgumentError("number", number, "is of a run without repeats", "Use the run itself.")
+        r = whole_number("number", number, most=self.draws.shape[0] - 1)
+        stats = DrawStats(*(column[r] for column in self.stats))
+        return replace(self, draws=self.draws[r], stats=stats, chain_draws=tuple(each[r] for each in self.chain_draws))
+
     @property
     def _kept(self) -> slice:
         """Which updates became the draws that all chains have."""
@@ -101,6 +148,11 @@ class Run:
     @property
     def _repeated(self) -> bool:
         return self.draws.ndim == 4
+
+    def _refuse_repeated(self, what: str) -> None:
+        if self._repeated:
+            problem, remedy = f"holds {self.draws.shape[0]} repetitions", f"Take one: run.repetition(0).{what}(...)."
+            raise ArgumentError("run", self, problem, remedy)
 
     def __repr__(self) -> str:
         shape = " × ".join(map(str, self.draws.shape))
