@@ -1,8 +1,8 @@
 """What sampling gives: draws, their trace, and averages over them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -17,9 +17,13 @@ from stalegrad.estimates import (
     estimate,
     running_average,
 )
+from stalegrad.inference_data import inference_data
 from stalegrad.recorder import DrawStats, Thinning
 from stalegrad.trace import ChainTrace, Trace
 from stalegrad.types import Array, IntArray
+
+if TYPE_CHECKING:
+    from stalegrad.inference_data import DataTree
 
 TestFunction = Callable[[Array], Any]
 
@@ -132,8 +136,43 @@ class Run:
         self._refuse_repeated("predict")
         return average_predictions(self.draws, self.step_sizes, predict, batch=batch, thin=thin)
 
+    def to_arviz(
+        self,
+        *,
+        variables: str | Iterable[str] | None = None,
+        thin: int = 1,
+        dims: Mapping[str, Sequence[str]] | None = None,
+        coords: Mapping[str, Any] | None = None,
+    ) -> "DataTree":
+        """The run as ArviZ reads it, for its summaries, diagnostics and plots: an :class:`xarray.DataTree`.
+
+        The group ``posterior`` has the model's variables, (chain, draw, …), under their names, except that a
+        slash becomes a dot, and ``chain`` and ``draw`` get an underscore. The group ``sample_stats`` has of every draw
+
+        - ``step_size``, ``staleness`` and ``worker`` of the gradient that made it, and the ``time`` in seconds;
+        - ``accepted``, the share of the gradients that arrived since the draw before it which were not dropped;
+        - ``gradient_norm``, and ``kinetic_temperature`` where there is momentum (NaN in chains without).
+
+        Attributes say how the run was made; ``max_staleness`` is missing if there was no bound, and ``kernels`` is
+        JSON. ArviZ counts all draws alike. Where step sizes differ, the averages of :meth:`estimate` are those of
+        ``tree.posterior.dataset.weighted(tree.sample_stats.step_size)``.
+
+        The variables are copied, in their own precision: chains × draws × entries numbers. Of a large model take some
+        ``variables`` or ``thin``; draws on disk are read a block at a time. It needs the extra ``arviz``.
+
+        Args:
+            variables: names of those to convert; None for all.
+            thin: convert every thin-th draw, as if the run had kept no others.
+            dims: names of axes after chain and draw, such as ``{"theta": ["feature"]}``.
+            coords: labels along named axes, such as ``{"feature": ["age", "income"]}``.
+        """
+        self._refuse_repeated("to_arviz")
+        return inference_data(
+            self.draws, self.trace, self.stats, self.variables, variables=variables, thin=thin, dims=dims, coords=coords
+        )
+
     def repetition(self, number: int) -> "Run":
-        """One of the repetitions that ``repeats`` asked for, as a run of its own."""
+        """One of the repetitions that ``repeats`` asked for, counted from 0, as a run of its own."""
         if not self._repeated:
             raise ArgumentError("number", number, "is of a run without repeats", "Use the run itself.")
         r = whole_number("number", number, most=self.draws.shape[0] - 1)

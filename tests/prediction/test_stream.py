@@ -1,8 +1,5 @@
 """Predictions of a run: every draw with its weight, none of them held."""
 
-import tracemalloc
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,8 +8,6 @@ from numpy.testing import assert_allclose
 
 import stalegrad as sg
 from stalegrad.estimates import PredictiveAverage, PredictiveNormal, draw_blocks, predictions, score
-
-from .lazy import LazyDraws
 
 RNG = np.random.Generator(np.random.Philox(41))
 X, TEST = RNG.normal(size=(30, 3)), RNG.normal(size=(12, 3))
@@ -137,32 +132,6 @@ def test_a_network_in_jax(batch):
     average = run.predict(jax.jit(one if batch is None else jax.vmap(one)), batch=batch)
     expected = run.estimate(lambda theta: np.asarray(one(theta))).value
     assert_allclose(average.probabilities, expected, rtol=1e-5)
-
-
-def test_memory_does_not_grow_with_the_draws(monkeypatch):
-    """With ten times the draws, 58 MB more, the peak grows by the weights alone: some tens of bytes a draw."""
-    monkeypatch.setattr(draw_blocks, "BLOCK_BYTES", 1 << 18)
-    peaks, draws = [], []
-    for steps in (200, 2000):
-        trace = sg.Trace.constant_staleness(1, steps, chains=2)
-        gaussian = sg.potentials.GaussianMean(np.zeros(4))
-        run = replace(sg.replay(trace, gaussian, KERNELS), draws=LazyDraws(2, steps, 4000))
-
-        def share(theta):
-            p = theta[:6, None] / 10
-            return np.concatenate([p, 1 - p], axis=1)
-
-        tracemalloc.start()
-        average = run.predict(share)
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-        draws.append(run.draws)
-        l, s = np.arange(steps), np.arange(2)[:, None]  # noqa: E741
-        assert_allclose(average.probabilities[:, 0], np.average((l % 7 + s) / 10, weights=run.step_sizes), rtol=1e-6)
-    assert draws[1].nbytes - draws[0].nbytes > 57e6
-    assert all(lazy.most <= 2 * (1 << 18) and lazy.alive == 0 for lazy in draws)
-    assert peaks[1] - peaks[0] < 0.01 * draws[1].nbytes
-    assert peaks[1] < 0.05 * draws[1].nbytes
 
 
 class TestRefusals:
