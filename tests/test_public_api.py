@@ -27,7 +27,10 @@ def test_importing_loads_nothing_heavy(fresh_python):
 import sys, numba
 before = set(sys.modules)
 import stalegrad
-heavy = {"torch", "jax", "jaxlib", "scipy", "matplotlib", "ray", "mpi4py", "rich", "typer", "click", "numpyro"}
+heavy = {
+    "torch", "jax", "jaxlib", "scipy", "matplotlib", "ray", "mpi4py", "rich", "typer", "click", "numpyro",
+    "arviz_base", "arviz_plots", "arviz_stats", "pandas", "xarray",
+}
 print(*sorted(name for name in set(sys.modules) - before if name.partition(".")[0] in heavy))
 """
     done = fresh_python("-c", code)

@@ -1,5 +1,6 @@
 """Bayesian linear regression, whose posterior is known in closed form."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,8 @@ class Linear(CompiledPotential):
     (array([1.999]), array([[0.0714]]))
     >>> bool(abs(model.full_gradient(mean)) < 1e-12)
     True
+    >>> model.predict(mean, [[10.0]]).round(2)
+    array([19.99])
     """
 
     _compiled = staticmethod(_gradients)
@@ -71,7 +74,8 @@ class Linear(CompiledPotential):
         dtype = checks.float_dtype("dtype", dtype)
         self.noise_scale = checks.real_number("noise_scale", noise_scale, above=0)
         self.prior_scale = checks.real_number("prior_scale", prior_scale, above=0)
-        self._design = DesignMatrix(X, dtype, intercept=bool(intercept))
+        self.intercept = bool(intercept)
+        self._design = DesignMatrix(X, dtype, intercept=self.intercept)
         self._y = response(y, self._design.n_rows).astype(dtype)
         super().__init__(self._design.width, Minibatches.of(self._design.n_rows, batch_size, scheme), dtype)
         precisions = self.noise_scale**-2, self.prior_scale**-2
@@ -83,6 +87,18 @@ class Linear(CompiledPotential):
         precision = square / self.noise_scale**2 + np.eye(self.size) / self.prior_scale**2
         covariance = np.linalg.inv(precision)
         return np.linalg.solve(precision, product / self.noise_scale**2), (covariance + covariance.T) / 2
+
+    def predict(self, theta: Array, X: Any) -> Array:
+        """The mean x_iᵀθ of the response for each row of ``X``, in float64."""
+        return self.predictive(X)(theta)[0]
+
+    def predictive(self, X: Any) -> Callable[[Array], tuple[Array, float]]:
+        """The function θ ↦ (x_iᵀθ, σ²), mean and variance of the response for the rows of ``X``, checked once.
+
+        It is what :meth:`stalegrad.Run.predict` averages.
+        """
+        design = DesignMatrix(X, self.dtype, intercept=self.intercept, width=self.size)
+        return lambda theta: (design.times(self._checked(theta)).astype(np.float64), self.noise_scale**2)
 
     def potential(self, theta: Array) -> float:
         """U(θ) on all data, up to a constant."""

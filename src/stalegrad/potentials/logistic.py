@@ -1,5 +1,6 @@
 """Bayesian logistic regression."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -81,8 +82,20 @@ class Logistic(CompiledPotential):
 
     def predict(self, theta: Array, X: Any) -> Array:
         """The probability of label +1 for each row of ``X``, in float64."""
+        return self._probability(theta, DesignMatrix(X, self.dtype, intercept=self.intercept, width=self.size))
+
+    def predictive(self, X: Any) -> Callable[[Array], Array]:
+        """The function from θ to the probabilities of the labels −1 (or 0) and +1 for the rows of ``X``, (rows, 2).
+
+        X is checked once: it is what :meth:`stalegrad.Run.predict` averages. To score it, call the labels 0 and 1.
+        """
         design = DesignMatrix(X, self.dtype, intercept=self.intercept, width=self.size)
-        return np.exp(-np.logaddexp(0, -self._margins(theta, design)))
+
+        def both(theta: Array) -> Array:
+            positive = self._probability(theta, design)
+            return np.stack([1 - positive, positive], axis=1)
+
+        return both
 
     def log_likelihood(self, theta: Array, X: Any, y: Any) -> Array:
         """Each row's log p(y_i | x_i, θ), in float64: minus their mean over a test set is the test loss."""
@@ -95,6 +108,10 @@ class Logistic(CompiledPotential):
         """U(θ) on all data, up to a constant."""
         losses = np.logaddexp(0, -self._signs * self._margins(theta, self._design))
         return self._normal_prior(theta, self.prior_scale) + float(losses.sum())
+
+    def _probability(self, theta: Array, design: DesignMatrix) -> Array:
+        """Of label +1."""
+        return np.exp(-np.logaddexp(0, -self._margins(theta, design)))
 
     def _margins(self, theta: Array, design: DesignMatrix) -> Array:
         return design.times(self._checked(theta)).astype(np.float64)

@@ -1,5 +1,6 @@
 """Bayesian softmax (multinomial logistic) regression."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -102,8 +103,12 @@ class Softmax(CompiledPotential):
 
     def predict(self, theta: Array, X: Any) -> Array:
         """The probabilities π_ik for each row of ``X``, (rows, K) in float64."""
+        return self.predictive(X)(theta)
+
+    def predictive(self, X: Any) -> Callable[[Array], Array]:
+        """The function θ ↦ π_ik for the rows of ``X``, checked once: what :meth:`stalegrad.Run.predict` averages."""
         design = DesignMatrix(X, self.dtype, intercept=self.intercept, width=self._design.width)
-        return np.exp(self._log_probabilities(theta, design))
+        return lambda theta: np.exp(self._log_probabilities(theta, design))
 
     def log_likelihood(self, theta: Array, X: Any, y: Any) -> Array:
         """Each row's log p(y_i | x_i, θ), in float64: minus their mean over a test set is the test loss."""
