@@ -9,12 +9,12 @@ import numpy as np
 from stalegrad.admission import POLICIES, Admission, Policy
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
+from stalegrad.draws import Thinning
 from stalegrad.engines import Engine, Inline, Processes, Threads
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
-from stalegrad.recorder import Thinning
 from stalegrad.trace import MAX_SEED
 from stalegrad.types import Array
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from stalegrad.checks import whole_number
+from stalegrad.draws import DrawStats, Thinning
 from stalegrad.engines import Event, Timing
 from stalegrad.errors import ArgumentError, StalegradError
 from stalegrad.estimates import (
@@ -20,7 +21,6 @@ from stalegrad.estimates import (
 )
 from stalegrad.estimates.draw_blocks import draw_blocks
 from stalegrad.inference_data import inference_data
-from stalegrad.recorder import DrawStats, Thinning
 from stalegrad.trace import ChainTrace, Trace
 from stalegrad.types import Array, IntArray
 

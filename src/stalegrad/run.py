@@ -9,13 +9,14 @@ import numpy as np
 
 from stalegrad.admission import Policy
 from stalegrad.checks import one_of, real_number, whole_number
+from stalegrad.draws import Thinning
 from stalegrad.engines import Engine, Inline, Job, Outcome, available_cores
 from stalegrad.engines.inline import execute
 from stalegrad.errors import ArgumentError, GradientError, StoreError
 from stalegrad.noise import MAX_REPEATS
 from stalegrad.plan import Kernels, Plan, check_potential, kernels_for, make_plan, starts
 from stalegrad.potentials import Potential
-from stalegrad.recorder import Recorder, Thinning
+from stalegrad.recorder import Recorder
 from stalegrad.result import Run, RunFailed, TestFunction
 from stalegrad.server import ChainStatus
 from stalegrad.trace import MAX_SEED, Trace

@@ -13,12 +13,12 @@ import numpy as np
 
 from stalegrad.chain import Chain
 from stalegrad.disk_recorder import DiskRecorder
+from stalegrad.draws import DrawStats
 from stalegrad.engines import Engine, Event, Job, Outcome, Timing
 from stalegrad.errors import ArgumentError, StoreError
 from stalegrad.plan import Kernels, Plan, make_plan
 from stalegrad.potentials import Potential
 from stalegrad.potentials.base import split
-from stalegrad.recorder import DrawStats
 from stalegrad.result import Run
 from stalegrad.server import ChainStatus
 from stalegrad.store import Info, inspect
