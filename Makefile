@@ -26,7 +26,7 @@ demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demon
 test: lint  ## install everything for development in .venv, check style, types and layers, run all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
 
-check-statistics: $(VENV)/.installed-test  ## calibration and joint-distribution tests of every sampler at full size, with a table (10 minutes)
+check-statistics: $(VENV)/.installed-test  ## calibration and joint-distribution tests of every sampler at full size, with a table (11 minutes of one core)
 	$(BIN)/python -m pytest tests/statistics --full -n $(WORKERS) --maxprocesses 4
 
 lint: $(VENV)/.installed-test  ## formatting, lint, types and import layers, without the tests

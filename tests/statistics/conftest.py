@@ -2,8 +2,6 @@
 
 import pytest
 
-STALENESS = ("fresh", "constant", "random")  # of cases.py, which cannot be imported before numba's cache has its place
-
 
 def pytest_addoption(parser):
     about = "statistical checks at their full size, with a table of p-values"
@@ -16,7 +14,10 @@ def _is_full(config):
 
 def pytest_generate_tests(metafunc):
     if "staleness" in metafunc.fixturenames:
-        metafunc.parametrize("staleness", STALENESS if _is_full(metafunc.config) else STALENESS[-1:])
+        kinds = tuple(
+            metafunc.module.STALENESS
+        )  # this file may not import stalegrad before numba's cache has its place
+        metafunc.parametrize("staleness", kinds if _is_full(metafunc.config) else kinds[-1:])
 
 
 @pytest.fixture(scope="session")
