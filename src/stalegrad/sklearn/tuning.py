@@ -1,7 +1,7 @@
 """Where a chain on a unimodal posterior starts, in which coordinates it runs, and with which step size.
 
 In the coordinates z of :class:`~stalegrad.potentials.whitened.Whitened` the curvature at the mode is 1 in every
-direction, so that what a good step size is depends on minibatches and staleness alone.
+direction. Where the posterior is close to normal, a good step size depends on minibatches and staleness alone.
 """
 
 from math import sqrt
@@ -50,15 +50,19 @@ def tuned(potential: Potential, centre: Array, least_curvature: float, staleness
         least_curvature: of U in any direction, that of the prior.
         staleness: τ that the chain must bear.
     """
+    origin = np.zeros(potential.size)
+    target, start, least, visited = potential, centre, least_curvature, [centre, origin]
+    if potential.size <= MOST_WHITENED:
+        curvature = hessian(potential, centre)
+        spare = 1e-9 * np.trace(curvature) / potential.size  # for directions about which differences say nothing
+        factor = np.linalg.cholesky(curvature + spare * np.eye(potential.size))
+        # Where data can be told apart without error, a vague prior leaves a posterior that is far from normal: flat at
+        # its mode and steep where it still has weight. So the step follows the curvature of points that chains visit.
+        points = np.random.Generator(np.random.Philox(key=1)).normal(size=(8, potential.size))
+        target, start, least, visited = Whitened(potential, centre, factor), origin, 1.0, [origin, *points]
+    largest = max(least, *(_largest_curvature(target, point) for point in visited))
     ratio = potential.n_data / potential.batch_size
-    if potential.size > MOST_WHITENED:
-        return Tuned(
-            potential, centre, stable_sghmc(least_curvature, _largest_curvature(potential, centre), ratio, staleness)
-        )
-    curvature = hessian(potential, centre)
-    spare = 1e-9 * np.trace(curvature) / potential.size  # for directions about which differences say nothing
-    whitened = Whitened(potential, centre, np.linalg.cholesky(curvature + spare * np.eye(potential.size)))
-    return Tuned(whitened, np.zeros(potential.size), stable_sghmc(1.0, 1.0, ratio, staleness))
+    return Tuned(target, start, stable_sghmc(least, largest, ratio, staleness))
 
 
 def stable_sghmc(least: float, largest: float, data_per_batch: float, staleness: int) -> SGHMC:
@@ -96,12 +100,12 @@ def hessian(potential: Potential, theta: Array) -> Array:
 
 
 def _largest_curvature(potential: Potential, theta: Array) -> float:
-    """The largest eigenvalue of ∇²U(θ), by power iteration; with a margin, since it comes from below."""
-    direction = np.ones(potential.size)
-    for _ in range(30):
+    """The largest eigenvalue of ∇²U(θ), by power iteration: a bit too small rather than too large."""
+    direction = np.random.Generator(np.random.Philox(key=2)).normal(size=potential.size)
+    for _ in range(20):
         direction *= _DIFFERENCE / np.linalg.norm(direction)
         direction = _along(potential, theta, direction)
-    return 1.2 * float(np.linalg.norm(direction)) / _DIFFERENCE
+    return float(np.linalg.norm(direction)) / _DIFFERENCE
 
 
 def _along(potential: Potential, theta: Array, step: Array) -> Array:
