@@ -16,9 +16,7 @@ from stalegrad.result import Run, RunFailed
 from stalegrad.run import load, replay, resume, sample
 from stalegrad.simulation import Exponential, LogNormal, Network, simulate
 from stalegrad.trace import Trace
-from stalegrad.version import VERSION
-
-__version__ = VERSION
+from stalegrad.version import VERSION as __version__
 
 __all__ = [
     "PSGLD",

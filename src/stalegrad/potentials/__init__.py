@@ -14,6 +14,7 @@ from stalegrad.potentials.softmax import Softmax
 
 if TYPE_CHECKING:
     from stalegrad.potentials.jax import JaxPotential
+    from stalegrad.potentials.numpyro import NumpyroPotential
 
 __all__ = [
     "GaussianMean",
@@ -24,6 +25,7 @@ __all__ = [
     "Softmax",
     "from_gradient",
     "from_jax",
+    "from_numpyro",
 ]
 
 
@@ -68,3 +70,48 @@ def from_jax(
             raise
         raise MissingExtra("from_jax", "jax") from error
     return JaxPotential(log_prior, log_likelihood, data, params, batch_size, scheme, dtype)
+
+
+def from_numpyro(
+    model: Callable[..., Any],
+    *args: Any,
+    init_strategy: Callable[..., Any] | None = None,
+    scheme: str = "subset",
+    dtype: Any = None,
+    **kwargs: Any,
+) -> "NumpyroPotential":
+    """The potential of a NumPyro model in its unconstrained parameters, as NUTS has it, on minibatches.
+
+    A model with ``plate(name, N, subsample_size=J)`` runs as it is: N/J scales the plate's likelihood, and which data a
+    minibatch holds is a function of the run's seed, not of NumPyro's. Without such a plate each gradient takes all
+    data, and ``n_data`` is 1: what is observed is one datum. θ holds the latent sites, transformed to the real line
+    (the log-Jacobian is part of the potential); ``variables(draws)`` gives them back by name and on their own scale,
+    with the deterministic sites outside the subsampled plate.
+
+    Args:
+        model: a NumPyro model. It may subsample one plate, which must hold no latent site. Latent sites are continuous.
+        *args: of the model. Arrays are arguments of the compiled gradient, everything else is a constant of it; arrays
+            too, where the model computes with their values in Python, say to count groups.
+        init_strategy: where chains start, from ``numpyro.infer``; None for the origin of the unconstrained space.
+        scheme: how minibatches are drawn, see :class:`Minibatches`.
+        dtype: of the flat θ. None means float64 if JAX is in its 64-bit mode.
+        **kwargs: of the model.
+
+    >>> import numpy as np, numpyro, numpyro.distributions as dist
+    >>> def model(x, subsample_size=None):
+    ...     scale = numpyro.sample("scale", dist.LogNormal())
+    ...     with numpyro.plate("data", len(x), subsample_size=subsample_size) as batch:
+    ...         numpyro.sample("x", dist.Normal(0.0, scale), obs=x[batch])
+    >>> potential = from_numpyro(model, np.array([1.0, 2.0, 3.0]), subsample_size=2)
+    >>> potential.full_gradient(np.zeros(1)), potential.gradient(np.zeros(1), np.array([0, 2]))
+    (array([-11.], dtype=float32), array([-12.], dtype=float32))
+    >>> potential.variables(np.zeros((4, 100, 1)))["scale"].shape
+    (4, 100)
+    """
+    try:
+        from stalegrad.potentials.numpyro import NumpyroPotential
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("jax", "jaxlib", "numpyro"):
+            raise
+        raise MissingExtra("from_numpyro", "numpyro") from error
+    return NumpyroPotential(model, args, kwargs, init_strategy, scheme, dtype)
