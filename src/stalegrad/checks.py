@@ -44,12 +44,12 @@ def real_number(name: str, value: Any, *, above: float | None = None, least: flo
 
 
 def by_worker(name: str, value: Any) -> None:
-    """Numbers ≥ 0 by worker."""
+    """Numbers ≥ 0 by the number of a worker."""
     if not isinstance(value, Mapping):
         raise ArgumentError(name, value, "is not a mapping", "Give a number by worker, such as {3: 0.5}.")
     for worker, number in value.items():
-        whole_number(f"{name}, a worker's number", worker)
-        real_number(f"{name} of worker {worker}", number, least=0)
+        whole_number(name, worker)
+        real_number(name, number, least=0)
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:

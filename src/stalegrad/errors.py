@@ -15,8 +15,9 @@ class ArgumentError(StalegradError, ValueError):
         super().__init__(f"{name}={self.given}: {problem}. {remedy}")
 
     def inside(self, table: str) -> "ArgumentError":
-        """The same complaint with the name of the table that holds the argument: ``kernel.friction``."""
-        return ArgumentError(f"{table}.{self.name}", _Shown(self.given), self.problem, self.remedy)
+        """The same complaint with the name of the table that holds the argument, if any: ``kernel.friction``."""
+        name = f"{table}.{self.name}" if table else self.name
+        return ArgumentError(name, _Shown(self.given), self.problem, self.remedy)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, _Shown(self.given), self.problem, self.remedy)

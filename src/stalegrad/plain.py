@@ -70,15 +70,14 @@ class Family(Generic[T]):
 
     def read(self, table: Any, path: str) -> T:
         """The object of a table."""
-        member = self.members[self.name_of(table, path)]
-        return self.build(member, {key: value for key, value in table.items() if key != "name"}, path)
+        return self.build(self.members[self.name_of(table, path)], table, path)
 
     def name_of(self, table: Any, path: str) -> str:
         """The name in a table, which is a member's."""
         known = ", ".join(map(repr, self.members))
         check_table(table, path, f'Give a table such as {{name = "{next(iter(self.members))}", …}}.')
         if OPAQUE in table:
-            problem = f"stands for a {self.kind} of your own, which no table can rebuild"
+            problem = "stands for one of your own, which no table can rebuild"
             raise ArgumentError(path, table[OPAQUE], problem, f"Those that can be rebuilt are: {known}.")
         if "name" not in table:
             raise ArgumentError(path, table, "has no name", f"Name the {self.kind}, one of: {known}.")
@@ -88,21 +87,22 @@ class Family(Generic[T]):
             raise ArgumentError(f"{path}.name", name, f"is no {self.kind} that is known", remedy)
         return name
 
-    def build(self, member: type[T], settings: Mapping[str, Any], path: str, also: Sequence[str] = ()) -> T:
+    def build(self, member: type[T], table: Mapping[str, Any], path: str, also: Sequence[str] = ()) -> T:
         """An object of one class.
 
         Args:
             member: the class.
-            settings: its fields.
-            path: where they stand.
+            table: its fields, and perhaps its name.
+            path: where the table stands.
             also: other keys that are possible there, to be named in messages.
         """
+        settings = {key: value for key, value in table.items() if key != "name"}
         known = {f.name: f for f in fields(member) if f.init}  # type: ignore[arg-type]
         taken = f"{member.__name__} takes: {', '.join((*known, *also))}."
         check_keys(settings, (*known, *also), path, taken)
         for name, f in known.items():
             if name not in settings and f.default is MISSING and f.default_factory is MISSING:
-                raise ArgumentError(path, settings, f"has no {name}", taken)
+                raise ArgumentError(path, table, f"has no {name}", taken)
             if name in settings and f.type is bool and not isinstance(settings[name], bool):
                 raise ArgumentError(f"{path}.{name}", settings[name], "is not a boolean", "Give true or false.")
         arguments = {
@@ -111,8 +111,8 @@ class Family(Generic[T]):
         }
         try:
             return member(**arguments)
-        except ArgumentError as error:
-            raise error.inside(path) from None
+        except ArgumentError as error:  # of a field; or of the whole, by its own name: h of a Constant is step_size
+            raise error.inside(path if error.name in known else path.rpartition(".")[0]) from None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from stalegrad.result import Run
 from stalegrad.trace import ChainTrace
 from stalegrad.types import Array
 
+_RHAT_DRAWS = 2000  # of each chain, evenly spaced, are enough to see whether chains agree, and ranks take their time
+
 
 @dataclass(frozen=True)
 class ChainSummary:
@@ -105,7 +107,7 @@ def _parameters(run: Run, most: int) -> tuple[ParameterSummary, ...]:
     if not np.isfinite(values).all():
         return ()
     averages = estimate(values, step_sizes=run.step_sizes)
-    ess, rhat = effective_sample_size(values), convergence(values).rhat
+    ess, rhat = effective_sample_size(values), convergence(values[:, :: -(-values.shape[1] // _RHAT_DRAWS)]).rhat
     deviation = values.reshape(-1, len(chosen)).std(0)
     names = [f"{name}[{', '.join(map(str, index))}]" if index else name for name, index in chosen]
     rows = zip(names, averages.value, averages.standard_error, deviation, rhat, ess, strict=True)

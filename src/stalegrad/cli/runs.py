@@ -12,10 +12,10 @@ import typer
 import stalegrad
 from stalegrad.cli.common import console, written
 from stalegrad.engines.tables import ENGINES
-from stalegrad.errors import ArgumentError, StalegradError
+from stalegrad.errors import ArgumentError, GradientError, StalegradError
 from stalegrad.jobs import JobFile, ModelFunction
 from stalegrad.noise import MAX_CHAINS, MAX_WORKERS
-from stalegrad.result import Run
+from stalegrad.result import Run, RunFailed
 
 if TYPE_CHECKING:
     from stalegrad.store import Info
@@ -121,7 +121,7 @@ def show(folder: Folder, as_json: Json = False) -> None:
 
 
 def list_runs(
-    folder: Annotated[Path, typer.Argument(help="Where the runs are.")] = RUNS, as_json: Json = False
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the runs are.")] = RUNS, as_json: Json = False
 ) -> None:
     """List the runs in a folder, one line each."""
     from stalegrad.cli import screens
@@ -179,14 +179,13 @@ def _finish(folder: Path, sampling: Callable[[], Run]) -> None:
     where = shlex.quote(str(_short(folder)))
     try:
         result = sampling()
-    except StalegradError:
-        if folder.is_dir():
-            typer.echo(f"what there is of the run is in {where}: look at it with stalegrad show {where}", err=True)
+    except (GradientError, RunFailed):
+        typer.echo(f"What was sampled until then is in {where}: stalegrad show {where}", err=True)
         raise
     screens.show(console, inspect(folder), summarise(result), str(_findings(result)))
     typer.echo(f"\nThe run is in {where}. Next:")
     for command, what in _NEXT.items():
-        typer.echo(f"  stalegrad {command} {where:20}  {what}")
+        typer.echo(f"  stalegrad {command:6} {where}   {what}")
     if result.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -195,7 +194,7 @@ _NEXT = {
     "show": "these numbers again",
     "plot": "pictures",
     "report": "a page for a browser",
-    "resume": "go on where it stopped; --steps for more",
+    "resume": "go on, with --steps for more",
 }
 
 

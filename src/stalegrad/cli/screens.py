@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from stalegrad.engines.tables import ENGINES, LAWS
 from stalegrad.errors import ArgumentError
 from stalegrad.estimates.posterior_average import plus_minus
 from stalegrad.jobs import ModelFunction
+from stalegrad.kernels.tables import KERNELS, SCHEDULES
 from stalegrad.plain import OPAQUE
 from stalegrad.progress import duration
 from stalegrad.summary import Summary
@@ -25,6 +28,11 @@ UNREADABLE = "unreadable"
 
 _ROWS = 8  # parameters on the screen
 _NARROW = 80  # columns; a list on fewer leaves out model and kernel
+_DEFAULTS = {
+    name: {f.name: f.default for f in fields(member)}
+    for family in (KERNELS, SCHEDULES, ENGINES, LAWS)
+    for name, member in family.members.items()
+}
 _COLOURS = {
     "finished": "green", "running": "cyan", "interrupted": "yellow", "killed": "yellow", "failed": "red",
     UNREADABLE: "red",
@@ -80,7 +88,7 @@ def listed(name: str, entry: "Info | Exception") -> dict[str, Any]:
     return {
         "name": name,
         "state": entry.state,
-        "model": _model(configuration),
+        "model": _model(configuration, arguments=False),
         "kernel": ", ".join(dict.fromkeys(_name(table) for table in configuration["kernels"])),
         "done": min(entry.updates) / entry.steps,
         "updates": entry.updates,
@@ -102,7 +110,7 @@ def _facts(info: "Info", summary: Summary) -> Table:
     model, engine, seconds = c["model"], c["engine"], summary.gradient_seconds
     rows = {
         "model": (
-            _model(c),
+            _model(c, arguments=True),
             f"{_count(model['size'], 'parameter')}, {model['dtype']}",
             f"{model['n_data']:,} data in minibatches of {model['batch_size']:,}",
         ),
@@ -142,7 +150,7 @@ def _chains(summary: Summary, steps: int) -> Table:
     for number, chain in enumerate(summary.chains):
         table.add_row(
             str(number), f"{chain.updates:,}", f"{chain.updates / steps:.0%}", f"{chain.draws:,}",
-            f"{chain.dropped:,}", f"{chain.mean_staleness:.2f}", f"{chain.max_staleness:,}",
+            f"{chain.dropped:,}", _number(chain.mean_staleness, ".2f"), f"{chain.max_staleness:,}",
         )  # fmt: skip
     return table
 
@@ -154,7 +162,7 @@ def _parameters(summary: Summary) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for p in summary.parameters[:: -(-len(summary.parameters) // _ROWS)]:
         mean = plus_minus(p.mean, p.standard_error).replace("-", "−")
-        table.add_row(Text(p.name), mean, f"{p.deviation:.3g}", f"{p.rhat:.3f}", f"{p.ess:,.0f}")
+        table.add_row(Text(p.name), mean, f"{p.deviation:.3g}", _number(p.rhat, ".3f"), f"{p.ess:,.0f}")
     return table
 
 
@@ -168,28 +176,28 @@ def _worst(summary: Summary) -> str:
     return f"{text} the smallest ESS is {least.ess:,.0f}, of {least.name}."
 
 
-def _model(configuration: Mapping[str, Any]) -> str:
-    """The call that makes the model, of a run that a file described; else the potential's class."""
+def _model(configuration: Mapping[str, Any], *, arguments: bool) -> str:
+    """What makes the model, of a run that a file described; else the potential's class."""
     try:
         model = ModelFunction.read(configuration["job"]["model"], "model")
     except (ArgumentError, KeyError, TypeError):  # there was no file, or what is kept in its place is anybody's table
         return str(configuration["model"]["type"])
-    arguments = ", ".join(f"{name}={_words(value)}" for name, value in model.arguments.items())
-    return f"{model.function}({arguments})"
+    given = ", ".join(f"{name}={_words(value)}" for name, value in model.arguments.items())
+    return f"{model.function}({given})" if arguments else model.function
 
 
 def _words(value: Any) -> str:
-    """A plain table as the call that it stands for.
+    """A plain table as the call that it stands for, without what is so by default.
 
-    >>> _words({"name": "SGLD", "step_size": {"name": "Polynomial", "a": 0.1}})
+    >>> _words({"name": "SGLD", "temperature": 1.0, "step_size": {"name": "Polynomial", "a": 0.1}})
     'SGLD(step_size=Polynomial(a=0.1))'
     """
     if not isinstance(value, Mapping):
         return repr(value) if isinstance(value, str) else str(value)
-    if OPAQUE in value:
-        return _name(value)
-    settings = ", ".join(f"{key}={_words(entry)}" for key, entry in value.items() if key != "name")
-    return f"{_name(value)}({settings})" if settings else _name(value)
+    name = _name(value)
+    usual = {"name": name, OPAQUE: name, **_DEFAULTS.get(name, {})}
+    settings = [f"{key}={_words(entry)}" for key, entry in value.items() if key not in usual or entry != usual[key]]
+    return f"{name}({', '.join(settings)})" if settings else name
 
 
 def _name(table: Mapping[str, Any]) -> str:
@@ -204,11 +212,17 @@ def _sessions(sessions: Sequence[Mapping[str, Any]]) -> str:
     """How long a run has been at work. A session that goes on, or that was killed, has no end."""
     moments = [(_moment(s["started"]), _moment(s["ended"])) for s in sessions if "ended" in s]
     seconds = sum((ended - started).total_seconds() for started, ended in moments)
-    return f"{duration(seconds)} in {_count(len(sessions), 'session')}"
+    text = f"{duration(seconds)} in {_count(len(sessions), 'session')}"
+    hands = dict.fromkeys(f"{s['engine'].lower()} with {_count(s['workers'], 'worker')}" for s in sessions)
+    return text if len(hands) < 2 else f"{text}, on {', then '.join(hands)}"
 
 
 def _state(state: str) -> Text:
     return Text(state, style=_COLOURS.get(state, ""))
+
+
+def _number(value: float, form: str) -> str:
+    return "–" if math.isnan(value) else format(value, form)
 
 
 def _count(number: int, noun: str) -> str:

@@ -138,7 +138,7 @@ class JobFile:
     def table(self) -> Table:
         """All of it but the place of the store, in plain types."""
         described = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "store"}
-        kernel = self.kernel if isinstance(self.kernel, Mapping) else list(self.kernel)
+        kernel = list(self.kernel) if isinstance(self.kernel, tuple) else self.kernel
         described |= {"model": self.model.table(), "kernel": kernel, "folder": str(self.folder)}
         return {name: value for name, value in described.items() if value is not None}
 
@@ -148,7 +148,7 @@ class JobFile:
 
     def kernels(self, n_data: int) -> Kernel | list[Kernel]:
         """The sampler for a model of N data, or one for each server."""
-        if isinstance(self.kernel, Mapping):
+        if not isinstance(self.kernel, tuple):
             return kernel_from_table(self.kernel, n_data=n_data)
         if len(self.kernel) != self.servers:
             remedy = f"Give one [kernel], or {self.servers} of [[kernel]]."

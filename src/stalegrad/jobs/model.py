@@ -106,13 +106,16 @@ class ModelFunction:
         except TypeError as error:
             takes = ", ".join(str(p) for p in signature.parameters.values()) or "no arguments"
             unknown = [name for name in self.arguments if name not in signature.parameters]
-            near = did_you_mean(unknown[0], signature.parameters) if unknown else ""
-            raise JobError(f"model.arguments: {error}. {near}{self.function} takes: {takes}") from None
+            problem = f"{error}. "
+            if unknown:
+                problem = f"{unknown[0]} is not known. {did_you_mean(unknown[0], signature.parameters)}"
+            raise JobError(f"model.arguments: {problem}{self.function} takes: {takes}") from None
 
 
 def _import(name: str, folders: tuple[Path, ...], reference: str) -> ModuleType:
     """Import a module, with the folder that has it first on Python's path."""
-    home = next((folder.resolve() for folder in folders if _has(folder, name)), None)
+    whole_then_first = (name, name.partition(".")[0])
+    home = next((folder.resolve() for part in whole_then_first for folder in folders if _has(folder, part)), None)
     if home is not None and sys.path[:1] != [str(home)]:
         sys.path.insert(0, str(home))
         importlib.invalidate_caches()  # the folder may be as new as this run

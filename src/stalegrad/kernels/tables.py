@@ -52,13 +52,12 @@ def kernel_from_table(table: Mapping[str, Any], *, n_data: int | None = None, pa
     0.001
     """
     if KERNELS.name_of(table, path) == "SGHMC":
-        settings = {key: value for key, value in table.items() if key != "name"}
-        return _from_sgd(settings, n_data, path) if "sgd" in table else KERNELS.build(SGHMC, settings, path, ("sgd",))
+        return _from_sgd(table, n_data, path) if "sgd" in table else KERNELS.build(SGHMC, table, path, also=("sgd",))
     return KERNELS.read(table, path)
 
 
-def _from_sgd(settings: Table, n_data: int | None, path: str) -> SGHMC:
-    sgd = settings.pop("sgd")
+def _from_sgd(table: Mapping[str, Any], n_data: int | None, path: str) -> SGHMC:
+    sgd, settings = table["sgd"], {key: value for key, value in table.items() if key not in ("name", "sgd")}
     for key in ("step_size", "friction"):
         if key in settings:
             problem = f"does not go with {path}.sgd, from which it follows"
