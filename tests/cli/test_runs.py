@@ -77,12 +77,15 @@ class Info:
         return 12_345_678
 
 
+@dataclass
 class Diagnosis:
+    potential: object
+
     def as_dict(self):
         return {"ok": True}
 
     def __str__(self):
-        return "no findings in 7 checks"
+        return "no findings in 7 checks" if self.potential is None else "no findings in 9 checks"
 
 
 class Shelf:
@@ -143,13 +146,13 @@ def shelf(monkeypatch, tmp_path):
     store, plots, report = (ModuleType(f"stalegrad.{name}") for name in ("store", "plots", "report"))
     store.inspect, store.Info = shelf.inspect, Info
     plots.plot_run = lambda run, out: [out / "overview.png"]
-    report.write_report = lambda run, out, *, title: out / f"{title}.html"
+    report.write_report = lambda run, out, *, title, findings, about: out / f"{title}-{about['state']}.html"
     for module in (store, plots, report):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(stalegrad.run, "sample", shelf.sample)
     monkeypatch.setattr(sg, "load", shelf.load, raising=False)
     monkeypatch.setattr(sg, "resume", shelf.resume, raising=False)
-    monkeypatch.setattr(Run, "diagnose", lambda run: Diagnosis(), raising=False)
+    monkeypatch.setattr(Run, "diagnose", lambda run, potential: Diagnosis(potential), raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.toml").write_text(JOB)
     return shelf
@@ -164,7 +167,7 @@ class TestRun:
         assert "SGHMC(step_size=0.02, friction=5.0)" in output
         assert "2 chains of 3 workers · no bound on staleness · engine inline" in output
         assert "theta[2]" in output
-        assert "no findings in 7 checks" in output
+        assert "no findings in 9 checks" in output  # the model is at hand
         assert "The run is in runs/job. Next:" in output
         for command in ("show", "plot", "report", "resume"):
             assert re.search(rf"stalegrad {command} +runs/job ", output)
@@ -284,6 +287,7 @@ class TestShow:
         assert [row[0] for row in rows if row and row[0].startswith("theta")] == ["theta[0]", "theta[1]", "theta[2]"]
         assert "begun 3 h ago · 1:05 in 1 session" in output
         assert "on disk  12.3 MB" in output
+        assert "no findings in 7 checks" in output
         assert "Of all 3 parameters the largest R-hat is" in output
 
     @pytest.mark.parametrize("columns", [60, 80, 120])
@@ -382,9 +386,8 @@ class TestPicturesAndPages:
         assert invoke("plot", "runs/job")[:2] == (0, "wrote runs/job/plots/overview.png\n")
         assert (tmp_path / "runs" / "job" / "plots").is_dir()
         assert invoke("plot", "runs/job", "--out", "new/place")[:2] == (0, "wrote new/place/overview.png\n")
-        assert invoke("report", "runs/job")[:2] == (0, "wrote runs/job/report/job.html\n")
-        assert invoke("report", "runs/job", "--out", "new/page")[:2] == (0, "wrote new/page/job.html\n")
-        assert (tmp_path / "new" / "page").is_dir()
+        assert invoke("report", "runs/job")[:2] == (0, "wrote runs/job/job-finished.html\n")
+        assert invoke("report", "runs/job", "--out", "new")[:2] == (0, "wrote new/job-finished.html\n")
 
     @pytest.mark.parametrize("command", ["plot", "report"])
     def test_no_run_leaves_no_folder(self, shelf, monkeypatch, capsys, command, tmp_path):

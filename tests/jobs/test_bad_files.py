@@ -18,12 +18,12 @@ KEYS = (
 
 BAD = {
     # what is not TOML
-    "no value": (GOOD + "seed =", "is not TOML: Invalid value (at end of document)"),
-    "no key": (GOOD + "\n= 3", "is not TOML: Invalid statement (at line 5, column 1)"),
-    "no quotes": (GOOD + "engine = threads", "is not TOML: Invalid value (at line 4, column 10)"),
-    "twice": (GOOD + STEPS, "is not TOML: Cannot overwrite a value (at line 4, column 12)"),
-    "YAML": ("steps: 100", "is not TOML: Expected '=' after a key in a key/value pair (at line 1, column 6)"),
-    "two lines": (GOOD + 'engine = "thr\neads"', "is not TOML: Illegal character '\\n' (at line 4, column 14)"),
+    "no value": (GOOD + "seed =", "is not TOML: … (at end of document)"),
+    "no key": (GOOD + "\n= 3", "is not TOML: … (at line 5, column 1)"),
+    "no quotes": (GOOD + "engine = threads", "is not TOML: … (at line 4, column 10)"),
+    "twice": (GOOD + STEPS, "is not TOML: … (at line 4, column 12)"),
+    "YAML": ("steps: 100", "is not TOML: … (at line 1, column 6)"),
+    "two lines": (GOOD + 'engine = "thr\neads"', "is not TOML: … (at line 4, column 14)"),
     # what is missing
     "empty": ("", "model=None: is missing. model, kernel and steps must be given."),
     "no model": (KERNEL + STEPS, "model=None: is missing. model, kernel and steps must be given."),
@@ -186,7 +186,9 @@ def test_a_bad_file(case, write_job):
     with pytest.raises(JobError) as caught:
         JobFile.read(path)
     told = str(caught.value)
-    assert told.startswith(f"{path}: {message}" if not message.startswith("is not TOML") else f"{path} {message}")
+    begins, _, ends = message.partition(" … ")  # Python's own words in between differ from version to version
+    assert told.startswith(f"{path} {begins}" if ends else f"{path}: {message}")
+    assert told.endswith(ends)
     assert "\n" not in told
 
 

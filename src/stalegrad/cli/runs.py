@@ -15,6 +15,7 @@ from stalegrad.engines.tables import ENGINES
 from stalegrad.errors import ArgumentError, GradientError, StalegradError
 from stalegrad.jobs import JobFile, ModelFunction
 from stalegrad.noise import MAX_CHAINS, MAX_WORKERS
+from stalegrad.potentials import Potential
 from stalegrad.result import Run, RunFailed
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def run(
     place = store or job.store or _free(RUNS / job.name)
     job = job.changed(store=place)
     potential = job.potential()
-    _finish(place, lambda: sample(potential, progress=not quiet, **job.arguments(potential)))
+    _finish(place, lambda: sample(potential, progress=not quiet, **job.arguments(potential)), potential)
 
 
 def resume(
@@ -102,7 +103,7 @@ def resume(
         "steps": steps,
         "progress": not quiet,
     }
-    _finish(folder, lambda: stalegrad.resume(folder, potential, **settings))  # type: ignore[attr-defined]
+    _finish(folder, lambda: stalegrad.resume(folder, potential, **settings), potential)  # type: ignore[attr-defined]
 
 
 def show(folder: Folder, as_json: Json = False) -> None:
@@ -158,20 +159,21 @@ def report(
     folder: Folder,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", file_okay=False, help="Where to put the page; if nobody says, RUN/report."),
+        typer.Option(metavar="PLACE", help="Where to put the page, a folder or a .html file; if nobody says, RUN."),
     ] = None,
 ) -> None:
     """Write a page about a run, for a browser: how it was made, what it found, and whether to believe it."""
+    from stalegrad.cli import screens
     from stalegrad.report import write_report  # type: ignore[import-not-found]
+    from stalegrad.store import inspect
 
-    out = out or folder / "report"
-    result = _load(folder)
-    out.mkdir(parents=True, exist_ok=True)
-    written(write_report(result, out, title=folder.name))
+    info, result = inspect(folder), _load(folder)
+    about = screens.plain_info(info)
+    written(write_report(result, out or folder, title=info.path.name, findings=_findings(result), about=about))
 
 
-def _finish(folder: Path, sampling: Callable[[], Run]) -> None:
-    """Sample, then say what came of it, where it is, and what can be done with it."""
+def _finish(folder: Path, sampling: Callable[[], Run], potential: Potential | None) -> None:
+    """Sample, then say what came of it, where it is, and what can be done with it. The diagnosis may use the model."""
     from stalegrad.cli import screens
     from stalegrad.store import inspect
     from stalegrad.summary import summarise
@@ -182,7 +184,7 @@ def _finish(folder: Path, sampling: Callable[[], Run]) -> None:
     except (GradientError, RunFailed):
         typer.echo(f"What was sampled until then is in {where}: stalegrad show {where}", err=True)
         raise
-    screens.show(console, inspect(folder), summarise(result), str(_findings(result)))
+    screens.show(console, inspect(folder), summarise(result), str(_findings(result, potential)))
     typer.echo(f"\nThe run is in {where}. Next:")
     for command, what in _NEXT.items():
         typer.echo(f"  stalegrad {command:6} {where}   {what}")
@@ -211,8 +213,8 @@ def _load(folder: Path) -> Run:
     return result
 
 
-def _findings(result: Run) -> Any:
-    return result.diagnose()  # type: ignore[attr-defined]
+def _findings(result: Run, potential: Potential | None = None) -> Any:
+    return result.diagnose(potential)  # type: ignore[attr-defined]
 
 
 def _look(folder: Path) -> "Info | Exception":

@@ -43,7 +43,7 @@ def show(console: Console, info: "Info", summary: Summary, findings: str) -> Non
     """One run: its facts, its chains, some parameters, and what the diagnostics found, in words."""
     console.print(Text.assemble((str(info.path), "bold"), "  ", _state(info.state)), soft_wrap=True)
     if info.failure:
-        console.print(Text(info.failure, style="red"))
+        console.print(Text(info.failure.strip(), style="red"), soft_wrap=True)  # it may be a traceback
     console.print(_facts(info, summary))
     console.print()
     console.print(_chains(summary, info.steps))
