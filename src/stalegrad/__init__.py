@@ -16,7 +16,9 @@ from stalegrad.result import Run, RunFailed
 from stalegrad.run import load, replay, resume, sample
 from stalegrad.simulation import Exponential, LogNormal, Network, simulate
 from stalegrad.trace import Trace
-from stalegrad.version import VERSION as __version__
+from stalegrad.version import VERSION as _VERSION
+
+__version__ = _VERSION
 
 __all__ = [
     "PSGLD",

@@ -1,6 +1,6 @@
 """What a run is to be, with every argument checked before anything starts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +10,14 @@ from stalegrad.admission import POLICIES, Admission, Policy
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
 from stalegrad.draws import Thinning
-from stalegrad.engines import Engine, Inline, Processes, Threads
+from stalegrad.engines import Engine
+from stalegrad.engines.tables import ENGINES
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
 from stalegrad.trace import MAX_SEED
 from stalegrad.types import Array
-
-ENGINES: dict[str, Callable[[], Engine]] = {"inline": Inline, "threads": Threads, "processes": Processes}
 
 Kernels = Kernel | Sequence[Kernel]
 
@@ -116,9 +115,12 @@ def kernels_for(kernel: Any, servers: int, potential: Potential) -> tuple[Kernel
 def chosen_engine(engine: Any) -> Engine:
     """An engine by its name, or as it was given."""
     if isinstance(engine, str):
-        return ENGINES[one_of("engine", engine, tuple(ENGINES))]()
+        named: Engine = ENGINES.members[one_of("engine", engine, tuple(ENGINES.members))]()
+        return named
     if not hasattr(engine, "run") or isinstance(engine, type):
-        raise ArgumentError("engine", engine, "is not an engine", f"Give one of {', '.join(map(repr, ENGINES))}.")
+        raise ArgumentError(
+            "engine", engine, "is not an engine", f"Give one of {', '.join(map(repr, ENGINES.members))}."
+        )
     chosen: Engine = engine
     return chosen
 

@@ -14,8 +14,10 @@ import numpy as np
 from stalegrad.chain import Chain
 from stalegrad.disk_recorder import DiskRecorder
 from stalegrad.draws import DrawStats
-from stalegrad.engines import Engine, Event, Job, Outcome, Timing
+from stalegrad.engines import Engine, Event, Job, Outcome, Timing, engine_from_table, engine_table
 from stalegrad.errors import ArgumentError, StoreError
+from stalegrad.jobs import JobFile
+from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
 from stalegrad.plan import Kernels, Plan, make_plan
 from stalegrad.potentials import Potential
 from stalegrad.potentials.base import split
@@ -97,11 +99,12 @@ class Storage:
         """The folder of a run that goes on."""
         info = inspect(path)
         asked = info.configuration
-        if potential is None or kernel is None:
-            raise StoreError("not yet")
+        if potential is None:
+            potential = _model_of_job(info)
         initial = folders.read_initial(info.path)
         plan = make_plan(
-            potential, kernel, engine=asked["engine"] if engine is None else engine,
+            potential, _stored_kernels(info) if kernel is None else kernel,
+            engine=engine_from_table(asked["engine"]) if engine is None else engine,
             steps=info.steps if steps is None else steps, workers=asked["workers"] if workers is None else workers,
             initial=initial, **{name: asked[name] for name in _KEPT},
         )  # fmt: skip
@@ -194,7 +197,7 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
     stats = np.stack([StoredArray(home / "stats", of.draws)[:common] for home, of in homes])
     traces = tuple(folders.read_trace(folder, s, of.rows) for s, of in enumerate(info.chains))
     last = info.sessions[-1] if info.sessions else {}
-    about = {"kernels": asked["kernels"], "engine": last.get("engine", asked["engine"]),
+    about = {"kernels": asked["kernels"], "engine": last.get("engine"),
              "workers": last.get("workers", asked["workers"]), "max_staleness": asked["max_staleness"],
              "policy": asked["policy"]}  # fmt: skip
     layout = {name: tuple(shape) for name, shape in asked["model"]["layout"].items()}
@@ -228,7 +231,8 @@ def _configuration(plan: Plan, job: Mapping[str, Any] | None) -> dict[str, Any]:
         "thin": plan.thinning.thin,
         "seed": plan.seed,
         **plan.about(),
-        "engine": _engine_name(plan.engine),
+        "kernels": [kernel_table(kernel) for kernel in plan.kernels],
+        "engine": engine_table(plan.engine),
         "model": _model(plan.potential, plan.start[0]),
         "job": None if job is None else dict(job),
     }
@@ -278,5 +282,18 @@ def _same(old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
-def _engine_name(engine: Engine) -> str:
-    return type(engine).__name__.lower()
+def _model_of_job(info: Info) -> Potential:
+    """The model of a run that a file has described."""
+    if info.configuration["job"] is None:
+        raise StoreError(
+            f"{info.path} does not say how to make its model: the run was started from Python. Give the model to "
+            "sg.resume, or name what makes it: stalegrad resume --model module:function"
+        )
+    return JobFile.from_table(info.configuration["job"]).potential()
+
+
+def _stored_kernels(info: Info) -> list[Kernel]:
+    return [
+        kernel_from_table(table, path=f"{info.path}: kernels[{s}]")
+        for s, table in enumerate(info.configuration["kernels"])
+    ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
-from stalegrad.engines import Inline
+from stalegrad.engines import Inline, Processes, Threads
 from stalegrad.simulation import Constant
 
 nan, inf = float("nan"), float("inf")
@@ -102,7 +102,11 @@ NUMBERS = [
     *real_numbers(lambda v: simulate(update=v), "update", "≥ 0", [-1, None]),
     *real_numbers(lambda v: simulate(network=v), "network", "≥ 0", [-1]),
     *real_numbers(lambda v: lambda: sg.Trace.random_staleness([0.5, v], 5), "probabilities", "≥ 0", [-0.5, None]),
-    *real_numbers(lambda v: sample(engine=Inline(compute=v)), "compute", "≥ 0", [-1]),
+    *real_numbers(lambda v: lambda: Inline(compute=v), "compute", "≥ 0", [-1]),
+    *real_numbers(lambda v: lambda: Inline(update=v), "update", "≥ 0", [-1, None]),
+    *real_numbers(lambda v: lambda: Threads(patience=v), "patience", "> 0", [0, -1]),
+    *whole_numbers(lambda restarts: lambda: Threads(restarts=restarts), "restarts", 0),
+    *whole_numbers(lambda threads: lambda: Processes(threads=threads), "threads", 1),
 ]  # fmt: skip
 
 OTHERS = [

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stalegrad.chain import Chain, all_finite, refuse_bad_gradient
+from stalegrad.checks import real_number
 from stalegrad.engines.base import Checkpoint, Job, Outcome
 from stalegrad.engines.block import execute_block
 from stalegrad.engines.interrupts import stop_on_signals
@@ -19,6 +20,7 @@ from stalegrad.kernels.base import has_compiled_update
 from stalegrad.potentials.base import Potential
 from stalegrad.server import ChainStatus, Record
 from stalegrad.simulation import Law, Network, simulate
+from stalegrad.simulation.laws import as_law, as_network
 from stalegrad.trace import ChainTrace
 from stalegrad.types import Array, IntArray
 
@@ -44,6 +46,11 @@ class Inline:
     compute: Law | float = 1.0
     network: Network | float | None = None
     update: float = 0.0
+
+    def __post_init__(self) -> None:
+        as_law("compute", self.compute)
+        as_network(self.network)
+        real_number("update", self.update, least=0)
 
     def run(self, job: Job) -> Outcome:
         """Execute the job, chain after chain."""
