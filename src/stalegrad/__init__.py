@@ -1,6 +1,6 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
-from stalegrad import datasets, engines, potentials, schedules, theory
+from stalegrad import datasets, diagnostics, engines, potentials, schedules, theory
 from stalegrad.errors import ArgumentError, DatasetError, GradientError, MissingExtra, StalegradError, TraceError
 from stalegrad.estimates import Estimate
 from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT
@@ -30,6 +30,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "datasets",
+    "diagnostics",
     "engines",
     "potentials",
     "replay",

@@ -110,7 +110,10 @@ def sample(
         "policy": policy,
     }
     trace = Trace(outcome.chains, seed=seed, burn_in=burn_in, thin=thin, initial=given, about=about)
-    return _result(recorder, trace, potential, outcome)
+    run = _result(recorder, trace, potential, outcome)
+    if progress and repeats is None:
+        _tell_findings(run, potential, kernels)
+    return run
 
 
 def replay(
@@ -154,7 +157,8 @@ def replay(
     for s, chain_trace in enumerate(trace.chains):
         chain = Chain(kernels[s], np.repeat(start[s : s + 1], recorder.rows, axis=0), seed, s, first_repeat)
         chains.append(execute(chain_trace, potential, chain, recorder.of(s)))
-    again = Trace(tuple(chains), seed=seed, burn_in=burn_in, thin=thin, initial=given, about=trace.about)
+    about = {**trace.about, "kernels": [k.describe() for k in kernels]}
+    again = Trace(tuple(chains), seed=seed, burn_in=burn_in, thin=thin, initial=given, about=about)
     return _result(recorder, again, potential)
 
 
@@ -175,6 +179,15 @@ def _run(
     if outcome.timing is not None:
         print(verdict(outcome.timing, job.servers, job.workers, available_cores()), file=sys.stderr)
     return outcome
+
+
+def _tell_findings(run: Run, potential: Potential, kernels: Sequence[Kernel]) -> None:
+    """What the run's own diagnosis says, below the verdict. Whatever happens here, the run is not lost."""
+    try:
+        told = str(run.diagnose(None if run.interrupted else potential, kernels))
+    except (Exception, KeyboardInterrupt) as problem:
+        told = f"no diagnosis ({type(problem).__name__}: {problem})"
+    print(told, file=sys.stderr)
 
 
 def _result(recorder: Recorder, trace: Trace, potential: Potential, outcome: Outcome | None = None) -> Run:

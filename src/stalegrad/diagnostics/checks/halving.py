@@ -1,0 +1,66 @@
+"""Would half the step size give other estimates?"""
+
+from math import nan
+
+import numpy as np
+
+from stalegrad.diagnostics.evidence import Evidence, NotChecked
+from stalegrad.diagnostics.findings import Finding, Measurement
+from stalegrad.diagnostics.step_halving import Functions, step_halving
+from stalegrad.errors import GradientError
+from stalegrad.types import Array
+
+LIMIT = 0.1
+_SURE = 5.0  # standard errors
+
+
+def check_step_halving(evidence: Evidence, functions: Functions | None = None) -> tuple[Measurement, Finding | None]:
+    """A test function whose bias at h, by comparison with h/2, is above a tenth of its posterior standard deviation.
+
+    A finding needs that and a difference of five standard errors, which know of the autocorrelation. The comparison
+    makes no assumption about posterior or sampler, takes twice the gradients of the run, and sees a bias only where the
+    run is long enough for its standard error to be smaller.
+
+    Args:
+        evidence: the run, with its model and kernels.
+        functions: by default the squared deviation from the mean, of all parameters and along the stiffest direction.
+    """
+    evidence.need_draws()
+    kernels, potential = evidence.need_kernels(), evidence.model
+    try:
+        compared = step_halving(evidence.draws, evidence.trace, potential, kernels, functions or _spreads(evidence))
+    except GradientError as error:
+        raise NotChecked(f"the run at half the step size failed: {error}") from None
+    worst, figure, sureness = "", nan, 0.0
+    for name, halved in compared.items():
+        bias, sure = np.abs(np.ravel(halved.bias)), np.abs(np.ravel(halved.sureness))
+        place = int(np.argmax(np.where(sure > _SURE, 1e9, 1.0) * bias))
+        if not worst or (sure[place] > _SURE, bias[place]) > (sureness > _SURE, figure):
+            worst, figure, sureness = name, float(bias[place]), float(sure[place])
+    what = (
+        f"against half the step size, the bias of {worst} is {figure:.2g} of its posterior standard deviation "
+        f"({sureness:.1f} standard errors)"
+    )
+    measured = Measurement("step halving", figure, LIMIT, what)
+    if figure <= LIMIT or sureness <= _SURE:
+        return measured, None
+    h = float(evidence.steps.max())
+    return measured, Finding(
+        measured,
+        "serious" if figure > 5 * LIMIT else "warning",
+        "Standard errors do not contain this bias, and more draws at the same step size do not make it smaller.",
+        f"Set step_size={h * max(LIMIT / (2 * figure), 0.1):.2g} and as many more steps.",
+    )
+
+
+def _spreads(evidence: Evidence) -> Functions:
+    centre = np.asarray(evidence.draws[:, :: -(-evidence.draws.shape[1] // 256)]).mean(axis=(0, 1), dtype=np.float64)
+    stiffest = evidence.curvature.direction / evidence.scale
+
+    def all_parameters(theta: Array) -> float:
+        return float(np.square(theta - centre).mean())
+
+    def along_stiffest(theta: Array) -> float:
+        return float(stiffest @ (theta - centre)) ** 2
+
+    return {"the spread of the parameters": all_parameters, "the spread along the stiffest direction": along_stiffest}
