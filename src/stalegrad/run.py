@@ -9,6 +9,7 @@ import numpy as np
 from stalegrad.admission import POLICIES, Admission, Policy
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
+from stalegrad.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
 from stalegrad.engines import Engine, Inline, Job, Outcome, Processes, Threads, available_cores
 from stalegrad.engines.inline import execute
 from stalegrad.errors import ArgumentError, GradientError
@@ -182,9 +183,15 @@ def _run(
 
 
 def _tell_findings(run: Run, potential: Potential, kernels: Sequence[Kernel]) -> None:
-    """What the run's own diagnosis says, below the verdict. Whatever happens here, the run is not lost."""
+    """What the run's own diagnosis says, below the verdict. Whatever happens here, the run is not lost.
+
+    Gradients for it are computed by nobody else meanwhile: at most a tenth of what each worker has computed.
+    """
+    each = sum(chain.steps for chain in run.trace.chains) // (len(kernels) * run.trace.about["workers"])
+    budget = min(max(each // 20, FEWEST_GRADIENTS), MOST_GRADIENTS)
+    affordable = not run.interrupted and each >= 10 * budget
     try:
-        told = str(run.diagnose(None if run.interrupted else potential, kernels))
+        told = str(run.diagnose(potential if affordable else None, kernels, gradients=budget))
     except (Exception, KeyboardInterrupt) as problem:
         told = f"no diagnosis ({type(problem).__name__}: {problem})"
     print(told, file=sys.stderr)

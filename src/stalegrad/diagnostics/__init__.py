@@ -8,8 +8,8 @@
 """
 
 from stalegrad.diagnostics.checkup import diagnose
-from stalegrad.diagnostics.convergence import LEAST_DRAWS, Convergence, convergence
-from stalegrad.diagnostics.curvature import Curvature, largest_curvature
+from stalegrad.diagnostics.convergence import LEAST_DRAWS, Convergence, convergence, split_rhat
+from stalegrad.diagnostics.curvature import Curvature, largest_curvature, mean_curvature
 from stalegrad.diagnostics.findings import Finding, Findings, Measurement
 from stalegrad.diagnostics.gradient_noise import GradientNoise, gradient_noise
 from stalegrad.diagnostics.probes import Probes, probe
@@ -32,6 +32,8 @@ __all__ = [
     "gradient_noise",
     "kernel_stein_discrepancy",
     "largest_curvature",
+    "mean_curvature",
     "probe",
+    "split_rhat",
     "step_halving",
 ]

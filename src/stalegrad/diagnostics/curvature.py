@@ -45,10 +45,11 @@ def largest_curvature(
     """λ_max of the Hessian of U at some points, by Lanczos' method on differences of gradients.
 
     ∇²U v ≈ (g̃(θ + εv) − g̃(θ − εv)) / 2ε on the same data. For |v| = 1, ε = ∛u · |θ| with u the machine precision, where
-    what rounding and what higher derivatives do to the difference are usually in balance, but no more than 1/√|∇²U v|,
-    about the width of the posterior, and no less than u^{2/3} |θ|, where rounding of θ costs a hundredth: that works in
-    float32. Lanczos' method is the power iteration that keeps all its iterates: as many gradients, and the best value
-    in the space that they span. It is the curvature along a direction, hence never more than λ_max but for rounding.
+    what rounding and what higher derivatives do to the difference are usually in balance; but it is kept between ∛u w
+    and w = 1/√|∇²U v|, about the width of the posterior, and above u^{2/3} |θ|, where rounding of θ costs a hundredth.
+    That works in float32. Lanczos' method is the power iteration that keeps all its iterates: as many gradients, and
+    the best value in the space that they span. It is the curvature along a direction, hence never more than λ_max but
+    for rounding.
 
     Data: all of them if ``gradients`` allows. If not, the Hessian of a part of the data would have too large a largest
     eigenvalue, the more so the fewer data. So the direction comes from one half of the minibatches that can be afforded
@@ -86,6 +87,32 @@ def largest_curvature(
     return Curvature(float(np.mean(values)), np.array(values), direction, data)
 
 
+def mean_curvature(potential: Potential, points: Array, *, gradients: int = 64, seed: int = 0) -> float:
+    """tr ∇²U / n, averaged over some points, as the mean of zᵀ∇²U z/n for vectors z of random signs (Hutchinson 1989).
+
+    Each vector takes two gradients, on a minibatch of its own. Its standard deviation is below √(2 Σλ²)/Σλ of the mean.
+
+    Args:
+        potential: the model.
+        points: where to measure, (point, n).
+        gradients: how many gradients may be computed, at least 2.
+        seed: of the minibatches and the signs.
+
+    >>> from stalegrad.potentials import from_gradient
+    >>> bowl = from_gradient(lambda theta, indices: theta * [1.0, 5.0, 24.0], size=3, n_data=1, dtype=np.float64)
+    >>> mean_curvature(bowl, np.ones((1, 3)))
+    10.0
+    """
+    vectors = whole_number("gradients", gradients, least=2) // 2
+    random = np.random.Generator(np.random.Philox(key=seed))
+    values = []
+    for k in range(vectors):
+        signs = random.choice([-1.0, 1.0], size=potential.size)
+        batch = minibatch(potential, seed, 2 * _FIRST_COUNT + k)
+        values.append(signs @ _product(potential, points[k % len(points)], [batch], 1.0)(signs) / potential.size)
+    return float(np.mean(values))
+
+
 class _Plan(NamedTuple):
     """What is spent on a point."""
 
@@ -119,7 +146,8 @@ def _plan(potential: Potential, gradients: int, seed: int) -> _Plan:
 def _product(potential: Potential, theta: Array, batches: list[IntArray], scale: Array | float) -> Product:
     theta = theta.astype(np.float64)
     length, precision = float(np.linalg.norm(theta)) or 1.0, float(np.finfo(potential.dtype).eps)
-    step, least = precision ** (1 / 3) * length, precision ** (2 / 3) * length
+    root = precision ** (1 / 3)
+    step, least = root * length, root * root * length
 
     def gradient(at: Array) -> Array:
         rounded = np.ascontiguousarray(at, potential.dtype)
@@ -137,8 +165,9 @@ def _product(potential: Potential, theta: Array, batches: list[IntArray], scale:
         norm = float(np.linalg.norm(along)) or 1.0
         image = difference(along / norm)
         width = float(np.linalg.norm(image)) ** -0.5 if np.any(image) else step
-        if step > 2 * max(width, least):
-            step = max(width, least)
+        better = max(min(max(step, root * width), width), least)
+        if not 0.5 <= better / step <= 2:
+            step = better
             image = difference(along / norm)
         return np.asarray(scale * norm * image)
 

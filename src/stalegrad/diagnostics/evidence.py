@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad.diagnostics.curvature import Curvature, largest_curvature
+from stalegrad.diagnostics.curvature import Curvature, largest_curvature, mean_curvature
 from stalegrad.diagnostics.gradient_noise import GradientNoise, gradient_noise
 from stalegrad.diagnostics.kernel_theory import KNOWN
 from stalegrad.diagnostics.probes import Probes, probe
@@ -108,15 +108,23 @@ class Evidence:
 
     @cached_property
     def curvature(self) -> Curvature:
-        """The largest curvature at late draws, for the other half."""
-        chains, draws, _ = self.draws.shape
-        points = [np.asarray(self.draws[s, -1]) for s in range(chains)]
-        if chains == 1:
-            points.append(np.asarray(self.draws[0, draws // 2]))
+        """The largest curvature at some draws, for three eighths of what may be spent."""
         return largest_curvature(
-            self.model, np.stack(points), scale=self.scale, start=self.probes.steep(self.scale),
-            gradients=self.gradients // 2, seed=self.trace.seed,
+            self.model, self._points, scale=self.scale, start=self.probes.steep(self.scale),
+            gradients=3 * self.gradients // 8, seed=self.trace.seed,
         )  # fmt: skip
+
+    @cached_property
+    def mean_curvature(self) -> float:
+        """The mean curvature at the same draws, for the last eighth."""
+        return mean_curvature(self.model, self._points, gradients=self.gradients // 8, seed=self.trace.seed)
+
+    @property
+    def _points(self) -> Array:
+        """The middle and the last draw of some chains."""
+        chains, draws, _ = self.draws.shape
+        chosen = range(0, chains, -(-chains // 2))
+        return np.stack([np.asarray(self.draws[s, index]) for s in chosen for index in (draws // 2, draws - 1)])
 
     @property
     def model(self) -> Potential:

@@ -11,6 +11,7 @@ Along an eigenvector of the Hessian with curvature λ every sampler is one of th
   stability and beyond it, where the thermostat keeps a chain from overflowing that is many times too hot or too cold.
 """
 
+from functools import lru_cache
 from math import asinh, inf, sinh, sqrt
 from typing import NamedTuple
 
@@ -64,7 +65,8 @@ def relative_noise(kernel: Kernel, h: float, direction: Direction) -> float:
     return own / kernel.friction if isinstance(kernel, SGHMC) else own
 
 
-def variance_error(kernel: Kernel, h: float, staleness: Staleness, direction: Direction) -> float:
+@lru_cache(maxsize=1024)  # chains of a run are mostly alike
+def variance_error(kernel: Kernel, h: float, staleness: int | tuple[float, ...], direction: Direction) -> float:
     """By how much the variance along a direction comes out too large, relative to T/λ; infinite if the chain blows up.
 
     Args:

@@ -1,4 +1,4 @@
-"""Fresh gradients at some of a run's draws, two a draw: their difference is noise, their product is signal."""
+"""Fresh gradients at some of a run's draws, two a draw: their difference is noise, their mean is the force."""
 
 from typing import Any, NamedTuple
 
@@ -35,11 +35,6 @@ class Probes(NamedTuple):
         """The mean of g̃² of each coordinate, (n,)."""
         squares = [np.square(g, dtype=np.float64).mean(axis=(0, 1)) for g in (self.first, self.second)]
         return np.asarray(np.mean(squares, axis=0))
-
-    @property
-    def mean_square_gradient(self) -> float:
-        """An unbiased estimate of the mean of |∇U|²: the product of two gradients with independent noise."""
-        return float(np.einsum("smn,smn->sm", self.first, self.second, dtype=np.float64).mean())
 
     def steep(self, scale: Array | float = 1.0) -> Array:
         """A vector with large components along stiff directions: the difference of gradients at two distant draws."""

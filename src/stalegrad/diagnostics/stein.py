@@ -170,7 +170,7 @@ def _null(matrix: Array, weights: Array, chains: Array, bootstraps: int, seed: i
     """The squared discrepancy under random signs that stay the same for a while."""
     count, length, size = chains.shape
     slow = np.quantile(length * count / effective_sample_size(chains[:, :, :: -(-size // _LOOKED_AT)]), _SLOWEST)
-    flip = 0.5 if slow < 1.2 else (1 - np.exp(-1 / (5 * slow))) / 2
+    flip = (1 - np.exp(-1 / (5 * (slow - 1)))) / 2 if slow > 1 else 0.5
     uniform = np.random.Generator(np.random.Philox(key=seed)).random((bootstraps, count, length))
     uniform[:, :, 0] = uniform[:, :, 0] * 2 * flip  # a fresh sign for each chain
     signs = np.cumprod(np.where(uniform < flip, -1.0, 1.0), axis=2).reshape(bootstraps, -1) * weights

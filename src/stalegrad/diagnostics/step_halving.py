@@ -33,21 +33,18 @@ class Halved(NamedTuple):
         return np.asarray(self.full.value - self.half.value)
 
     @property
-    def error(self) -> Array:
-        """Its standard error: the two runs share no randomness."""
-        return np.hypot(self.full.standard_error, self.half.standard_error)
-
-    @property
     def bias(self) -> Array:
         """Of φ̂ at h, in standard deviations of φ: twice the difference, for a bias proportional to h."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.spread > 0, 2 * self.difference / self.spread, 0.0)
+        return self._relative(2 * self.difference)
 
     @property
-    def sureness(self) -> Array:
-        """The difference in standard errors."""
+    def bias_error(self) -> Array:
+        """The standard error of ``bias``: the two runs share no randomness."""
+        return self._relative(2 * np.hypot(self.full.standard_error, self.half.standard_error))
+
+    def _relative(self, values: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.error > 0, self.difference / self.error, 0.0)
+            return np.where(self.spread > 0, values / self.spread, 0.0)
 
 
 def step_halving(

@@ -17,10 +17,10 @@ def check_dropped(evidence: Evidence) -> tuple[Measurement, Finding | None]:
     measured = Measurement("dropped gradients", share, LIMIT, what)
     if share <= LIMIT:
         return measured, None
-    enough = int(np.quantile(staleness, 1 - LIMIT / 2, method="higher"))
+    enough = int(np.quantile(staleness, 0.99, method="higher"))
     why = "Their work is lost, and what is lost is not lost at random: slow workers, and data that are slow to compute."
     remedy = (
-        f"Set max_staleness={enough}, at which {LIMIT / 2:.0%} would be dropped (with a step size that stands it), "
+        f"Set max_staleness={enough}, which 99% of the gradients kept to (with a step size that stands it), or "
         "policy='wait', or fewer workers."
     )
     return measured, Finding(measured, "serious" if share > 0.5 else "warning", why, remedy)

@@ -1,7 +1,5 @@
 """Would half the step size give other estimates?"""
 
-from math import nan
-
 import numpy as np
 
 from stalegrad.diagnostics.evidence import Evidence, NotChecked
@@ -31,18 +29,15 @@ def check_step_halving(evidence: Evidence, functions: Functions | None = None) -
         compared = step_halving(evidence.draws, evidence.trace, potential, kernels, functions or _spreads(evidence))
     except GradientError as error:
         raise NotChecked(f"the run at half the step size failed: {error}") from None
-    worst, figure, sureness = "", nan, 0.0
-    for name, halved in compared.items():
-        bias, sure = np.abs(np.ravel(halved.bias)), np.abs(np.ravel(halved.sureness))
-        place = int(np.argmax(np.where(sure > _SURE, 1e9, 1.0) * bias))
-        if not worst or (sure[place] > _SURE, bias[place]) > (sureness > _SURE, figure):
-            worst, figure, sureness = name, float(bias[place]), float(sure[place])
-    what = (
-        f"against half the step size, the bias of {worst} is {figure:.2g} of its posterior standard deviation "
-        f"({sureness:.1f} standard errors)"
-    )
-    measured = Measurement("step halving", figure, LIMIT, what)
-    if figure <= LIMIT or sureness <= _SURE:
+    entries = [
+        (abs(float(bias)), max(LIMIT, _SURE * float(error)), name)
+        for name, halved in compared.items()
+        for bias, error in zip(np.ravel(halved.bias), np.ravel(halved.bias_error), strict=True)
+    ]
+    figure, limit, name = max(entries, key=lambda entry: entry[0] / entry[1])
+    what = f"against half the step size, the bias of {name} is {figure:.2g} of its posterior standard deviation"
+    measured = Measurement("step halving", figure, limit, what)
+    if figure <= limit:
         return measured, None
     h = float(evidence.steps.max())
     return measured, Finding(

@@ -118,10 +118,9 @@ def _error(evidence: Evidence, chain: int, lag: Lag, h: float | None = None) -> 
     kernel, h = evidence.kernels[chain], float(evidence.steps[chain]) if h is None else h
     curvature = lag.stretch * evidence.curvature.value
     mean = 0.0
-    if isinstance(kernel, SGNHT):  # the thermostat sees the mean curvature, which for a posterior is E|∇U|²/nT
-        mean = evidence.probes.mean_square_gradient / (evidence.draws.shape[2] * kernel.temperature)
-    direction = Direction(curvature, mean_curvature=float(np.clip(lag.stretch * mean, 0, curvature)))
-    return variance_error(kernel, h, lag.law, direction)
+    if isinstance(kernel, SGNHT):  # what the thermostat sees
+        mean = float(np.clip(lag.stretch * evidence.mean_curvature, 0, curvature))
+    return variance_error(kernel, h, tuple(lag.law.tolist()), Direction(curvature, mean_curvature=mean))
 
 
 def _advice(evidence: Evidence, chain: int, lag: Lag) -> float:

@@ -35,8 +35,8 @@ def check_kinetic_temperature(evidence: Evidence) -> tuple[Measurement, Finding 
     ratios = np.stack([evidence.kinetic_temperature[s] / expected[s] for s in chains])
     excess, error = float(ratios.mean()) - 1, float(mcse(ratios))
     what = f"the kinetic temperature is {_off(excess)} what it should be (± {error:.1%})"
-    measured = Measurement("kinetic temperature", abs(excess), LIMIT, what)
-    if abs(excess) <= LIMIT or abs(excess) <= _SURE * error:
+    measured = Measurement("kinetic temperature", abs(excess), max(LIMIT, _SURE * error), what)
+    if abs(excess) <= measured.limit:
         return measured, None
     h = float(evidence.steps.max())
     if any(isinstance(kernels[s], SGNHT) for s in chains):
@@ -73,9 +73,9 @@ def check_configurational_temperature(evidence: Evidence) -> tuple[Measurement, 
     ratio, error = float(values.mean()) / (1 - lost), _error(values)
     excess = ratio - 1
     what = f"the configurational temperature is {_off(excess)} what it should be (± {error:.1%})"
-    measured = Measurement("configurational temperature", abs(excess), LIMIT, what)
     unknown = excess < 0 and lost > 1 / _FEWEST_EFFECTIVE
-    if unknown or abs(excess) <= LIMIT or abs(excess) <= _SURE * error:
+    measured = Measurement("configurational temperature", abs(excess), max(LIMIT, _SURE * error), what)
+    if unknown or abs(excess) <= measured.limit:
         return measured, None
     return measured, Finding(
         measured,
