@@ -63,7 +63,7 @@ def sample(
         burn_in: updates of each chain that are not kept.
         thin: keep every thin-th update after that.
         repeats: run R independent repetitions of the same trace in one pass (inline engine only).
-        progress: show how far it is, on standard error.
+        progress: show how far it is, on standard error, and in the end what :meth:`Run.diagnose` finds.
         functions: test functions, by name, whose running averages the progress shows. They are evaluated beside the
             sampling, on as many draws as there is time for.
 

@@ -12,7 +12,7 @@ SIZE = 64  # directions alike: one long chain is 64
 LAMBDA = 50.0
 
 
-def measured_error(kernel, tau, steps=6000, seed=2):
+def measured_error(kernel, tau, steps=3000, seed=2):
     """Relative error of the variance of an isotropic Gaussian in 64 dimensions, and its standard error."""
     potential = sg.potentials.from_gradient(lambda theta, _: LAMBDA * theta, SIZE, n_data=1, dtype=np.float64)
     trace = sg.Trace.constant_staleness(tau, steps, seed=seed)
@@ -23,11 +23,11 @@ def measured_error(kernel, tau, steps=6000, seed=2):
 
 @pytest.mark.parametrize("integrator", ["euler", "splitting"])
 @pytest.mark.parametrize("thermostats", ["shared", "each"])
-@pytest.mark.parametrize(("tau", "h_frequency"), [(0, 0.3), (0, 0.8), (3, 0.1), (3, 0.25)])
+@pytest.mark.parametrize(("tau", "h_frequency"), [(0, 0.6), (3, 0.2)])
 def test_thermostats(integrator, thermostats, tau, h_frequency):
     h = h_frequency / np.sqrt(LAMBDA)
     kernel = sg.SGNHT(step_size=h, noise=2.0, integrator=integrator, thermostats=thermostats)
-    expected = variance_error(kernel, h, tau, Direction(LAMBDA, mean_curvature=LAMBDA))
+    expected = variance_error(kernel, tau, Direction(LAMBDA, mean_curvature=LAMBDA))
     found, error = measured_error(kernel, tau)
     assert abs(found - expected) < 5 * error + 0.03 * (1 + expected)
 
@@ -37,7 +37,7 @@ def test_thermostats_at_the_limit_of_stability_and_beyond(h_frequency):
     """The momentum's temperature is right, and the draws are four and five times too cold."""
     h = h_frequency / np.sqrt(LAMBDA)
     kernel = sg.SGNHT(step_size=h, noise=1.0, integrator="splitting")
-    expected = variance_error(kernel, h, 0, Direction(LAMBDA, mean_curvature=LAMBDA))
+    expected = variance_error(kernel, 0, Direction(LAMBDA, mean_curvature=LAMBDA))
     found, error = measured_error(kernel, 0)
     assert expected < -0.7
     assert abs(found - expected) < 5 * error + 0.02
@@ -45,8 +45,8 @@ def test_thermostats_at_the_limit_of_stability_and_beyond(h_frequency):
 
 def test_a_thermostat_that_nothing_holds():
     far = sg.SGNHT(step_size=3.0, noise=1.0)
-    assert variance_error(far, 3.0, 0, Direction(LAMBDA, mean_curvature=LAMBDA)) == np.inf
-    assert variance_error(far, 3.0, 0, Direction(LAMBDA)) == np.inf
+    assert variance_error(far, 0, Direction(LAMBDA, mean_curvature=LAMBDA)) == np.inf
+    assert variance_error(far, 0, Direction(LAMBDA)) == np.inf
 
 
 def test_samplers_without_a_thermostat_are_the_recursions_of_the_theory():
@@ -54,12 +54,12 @@ def test_samplers_without_a_thermostat_are_the_recursions_of_the_theory():
     direction = Direction(4.0, noise=3.0)
     sgld, psgld = sg.SGLD(step_size=0.02, temperature=2.0), sg.PSGLD(step_size=0.02, temperature=2.0)
     exact = stale_sgld(4.0, 0.02, law, temperature=2.0, gradient_variance=3.0).variance * 4.0 / 2.0 - 1
-    assert variance_error(sgld, 0.02, law, direction) == variance_error(psgld, 0.02, law, direction) == exact
+    assert variance_error(sgld, law, direction) == variance_error(psgld, law, direction) == exact
     for integrator in ("euler", "splitting"):
         sghmc = sg.SGHMC(step_size=0.1, friction=3.0, integrator=integrator)
         exact = stale_sghmc(4.0, 0.1, 3.0, law, integrator=integrator, gradient_variance=3.0).variance * 4.0 - 1
-        assert variance_error(sghmc, 0.1, law, direction) == pytest.approx(exact)
-    assert variance_error(sg.SGLD(step_size=1.0), 1.0, 3, direction) == np.inf
+        assert variance_error(sghmc, law, direction) == pytest.approx(exact)
+    assert variance_error(sg.SGLD(step_size=1.0), 3, direction) == np.inf
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,7 @@ def test_relative_noise_is_what_noise_adds_to_the_variance_as_the_step_goes_to_z
     h = kernel.step_size
     direction = Direction(1.0, noise=noise, mean_noise=0.3 * noise, mean_curvature=1.0)
     without = Direction(1.0, noise=0.3 * noise, mean_noise=0.3 * noise, mean_curvature=1.0)
-    added = variance_error(kernel, h, 0, direction)
+    added = variance_error(kernel, 0, direction)
     if not isinstance(kernel, sg.SGNHT):
         without = Direction(1.0)
-    assert relative_noise(kernel, h, direction) == pytest.approx(
-        added - variance_error(kernel, h, 0, without), rel=0.02
-    )
+    assert relative_noise(kernel, h, direction) == pytest.approx(added - variance_error(kernel, 0, without), rel=0.02)

@@ -68,7 +68,8 @@ def test_the_warning_fires_on_bias_and_is_silent_on_health(name):
 
 def test_functions_of_the_user_are_compared():
     run = sampled(sgld(1.2))
-    functions = {"mean": lambda theta: theta.mean(), "squares": lambda theta: (theta - run.draws.mean((0, 1))) ** 2}
+    centre = run.draws.mean(axis=(0, 1))
+    functions = {"mean": lambda theta: theta.sum(), "squares": lambda theta: (theta - centre) ** 2}
     found = run.diagnose(linear(), functions=functions, step_halving=True)
     assert "squares" in found[found.names.index("step halving")].measurement.what
 

@@ -71,6 +71,9 @@ def diagnose(
             between 64 and 1,024.
         step_halving: also run everything again at half the step size.
     """
+    if potential is not None and potential.size != draws.shape[2]:
+        problem = f"has {potential.size} parameters, but a draw has {draws.shape[2]}"
+        raise ArgumentError("potential", potential, problem, "Give the model that was sampled.")
     kernels = described_kernels(trace, step_sizes.mean(axis=1)) if kernel is None else _given(kernel, len(trace))
     updates = sum(chain.steps for chain in trace.chains)
     if gradients is None:

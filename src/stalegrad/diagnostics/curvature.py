@@ -13,6 +13,7 @@ from stalegrad.types import Array, IntArray
 
 _MOST_ITERATIONS = 20
 _FEWEST_ITERATIONS = 6
+_MOST_BYTES = 1 << 29  # of iterates
 _LEAST = 2 * (_FEWEST_ITERATIONS + 1)  # gradients: one minibatch to find the direction, one to measure along it
 _FIRST_COUNT = 1_000_000  # minibatches from here on are nobody else's
 
@@ -133,7 +134,8 @@ def _plan(potential: Potential, gradients: int, seed: int) -> _Plan:
     again; what does not fill the last one is left out.
     """
     size, parts = potential.batch_size, potential.n_data // potential.batch_size
-    enough, fewest = (min(potential.size, number) for number in (_MOST_ITERATIONS, _FEWEST_ITERATIONS))
+    room = max(_FEWEST_ITERATIONS, _MOST_BYTES // (8 * potential.size))
+    enough, fewest = (min(potential.size, number) for number in (min(_MOST_ITERATIONS, room), _FEWEST_ITERATIONS))
     if 2 * parts * min(potential.size, 2 * fewest) <= gradients:
         order: IntArray = np.random.Generator(np.random.Philox(key=seed)).permutation(potential.n_data)
         batches = [order[k * size : (k + 1) * size] for k in range(parts)]
@@ -177,19 +179,22 @@ def _product(potential: Potential, theta: Array, batches: list[IntArray], scale:
 def _lanczos(product: Product, start: Array, iterations: int) -> tuple[float, Array]:
     """The largest Ritz value of a symmetric matrix and its vector, each new vector made orthogonal to all before it."""
     basis = [start / np.linalg.norm(start)]
-    images = []
-    for _ in range(iterations):
-        image = product(basis[-1])
-        images.append(image)
-        rest = image.copy()
+    diagonal: list[float] = []
+    beside: list[float] = []
+    while True:
+        rest = product(basis[-1])
+        size = float(np.linalg.norm(rest))
+        diagonal.append(float(basis[-1] @ rest))
         for _ in range(2):  # once more, because rounding leaves a little of each
             for vector in basis:
                 rest -= (vector @ rest) * vector
-        length = np.linalg.norm(rest)
-        if length <= 1e-6 * np.linalg.norm(image) or len(images) == iterations:
+        length = float(np.linalg.norm(rest))
+        if len(diagonal) == iterations or length <= 1e-6 * size:
             break
+        beside.append(length)
         basis.append(rest / length)
-    projected = np.array([[vector @ image for image in images] for vector in basis])
-    values, vectors = np.linalg.eigh((projected + projected.T) / 2)
-    direction = vectors[:, -1] @ np.array(basis)
+    values, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))
+    direction = sum(
+        (weight * vector for weight, vector in zip(vectors[:, -1], basis, strict=True)), np.zeros_like(rest)
+    )
     return float(values[-1]), np.asarray(direction / np.linalg.norm(direction))

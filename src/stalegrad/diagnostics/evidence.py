@@ -95,7 +95,9 @@ class Evidence:
     @cached_property
     def scale(self) -> Array | float:
         """√G of pSGLD's metric, 1 for other kernels: gradients and curvatures are measured in coordinates θ/√G."""
-        kernel = self.need_kernels()[0]
+        kernel, *others = self.need_kernels()
+        if any(isinstance(other, PSGLD) != isinstance(kernel, PSGLD) for other in others):
+            raise NotChecked("some chains have pSGLD's metric and others have none")
         if not isinstance(kernel, PSGLD):
             return 1.0
         squares = self.probes.mean_squares / self.model.n_data**2

@@ -6,6 +6,7 @@ from stalegrad.diagnostics.evidence import Evidence
 from stalegrad.diagnostics.findings import Finding, Measurement
 from stalegrad.diagnostics.kernel_theory import Direction, relative_noise
 from stalegrad.kernels import SGNHT, Kernel
+from stalegrad.potentials import Potential
 from stalegrad.types import Array
 
 LIMIT = 1.0
@@ -21,16 +22,16 @@ def check_gradient_noise(evidence: Evidence) -> tuple[Measurement, Finding | Non
     that suffer, by N/J times as much as from the step size itself. Looked at are the mean of all coordinates, the
     principal direction of the noise and the stiffest direction of the posterior.
 
-    From 32 gradients the ratio along a direction is known to some 25 % (relative standard error √(2/32)) and does not
-    err on the high side on average; a true ratio of a half is called too large once in a hundred runs or less, and more
-    seldom where more gradients can be afforded. Minibatches that are reshuffled make less noise than independent ones
-    over an epoch, which is not taken into account.
+    From 16 pairs of gradients, the least there are, the ratio along a direction is known to some 35 % (√(2/16)) and
+    does not err on the high side on average: a true ratio of a half is called too large about once in a hundred runs,
+    and more seldom where more gradients can be afforded. Minibatches that are reshuffled make less noise over an epoch
+    than independent ones, which is not taken into account.
     """
     kernels, noise = evidence.need_kernels(), evidence.noise
     directions = {"along its principal direction": (noise.largest, noise.direction)}
     if evidence.curvature.value > 0:
         stiffest = evidence.curvature.direction
-        directions["along the stiffest direction of the posterior"] = (noise.along(stiffest), stiffest)
+        directions["along the posterior's stiffest direction"] = (noise.along(stiffest), stiffest)
     found: list[tuple[float, float, str, int]] = []
     for chain, kernel in enumerate(kernels):
         h = float(evidence.steps[chain])
@@ -46,17 +47,19 @@ def check_gradient_noise(evidence: Evidence) -> tuple[Measurement, Finding | Non
         if not isinstance(kernel, SGNHT):  # the thermostat absorbs the mean
             found.append((relative_noise(kernel, h, Direction(0, noise.mean)), MEAN_LIMIT, "on average", chain))
     ratio, limit, where, chain = max(found, key=lambda entry: entry[0] / entry[1])
-    what = f"gradient noise {where} is {ratio:.2g} times the injected noise"
+    what = f"{where}, the noise of minibatches is {ratio:.2g} times the injected noise"
     measured = Measurement("gradient noise", ratio, limit, what)
     if ratio <= limit:
         return measured, None
-    batch, h = evidence.potential.batch_size if evidence.potential else 1, float(evidence.steps[chain])
-    factor = 2 * ratio / limit
+    less = limit / (2 * ratio)
+    choices = [f"step_size={evidence.steps[chain] * less:.2g}", f"batch_size={_batch_size(evidence.model, less):,}"]
+    if not isinstance(kernels[chain], SGNHT):
+        choices.append("take SGNHT, whose thermostat absorbs it on average")
     return measured, Finding(
         measured,
         "serious" if ratio > 3 * limit else "warning",
-        f"Variances come out {ratio:.0%} too large there, for nothing takes this noise into account.",
-        f"Set {_remedy(kernels[chain], h, batch, factor)}.",
+        f"It adds {ratio:.0%} to variances {where}, and nothing in the sampler makes up for it.",
+        f"Set {', or '.join(choices)}.",
     )
 
 
@@ -67,6 +70,7 @@ def _direction(kernel: Kernel, variance: float, v: Array, mean: float, variances
     return Direction(0, variance, mean_noise=mean)
 
 
-def _remedy(kernel: Kernel, h: float, batch: int, factor: float) -> str:
-    choices = f"step_size={h / factor:.2g}, or batch_size={int(np.ceil(batch * factor)):,}"
-    return choices if isinstance(kernel, SGNHT) else f"{choices}, or take SGNHT, whose thermostat absorbs it on average"
+def _batch_size(potential: Potential, less: float) -> int:
+    """The minibatch with ``less`` times the noise, which goes as 1/J − 1/N without replacement, and as 1/J with it."""
+    rest = 0.0 if potential.minibatches.scheme == "replacement" else 1 / potential.n_data
+    return int(np.ceil(1 / (rest + (1 / potential.batch_size - rest) * less)))

@@ -5,7 +5,7 @@ same curvature (:mod:`stalegrad.diagnostics.kernel_theory`). For SGLD it is a fu
 that figure while it is small; a sampler with momentum has a friction B − τhλ left of its own B.
 """
 
-from math import isinf
+from math import isinf, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from stalegrad.diagnostics.evidence import Evidence, NotChecked
 from stalegrad.diagnostics.findings import Finding, Measurement, Severity
 from stalegrad.diagnostics.kernel_theory import Direction, variance_error
-from stalegrad.kernels import SGHMC, SGNHT
+from stalegrad.kernels import SGHMC, SGNHT, Kernel
 from stalegrad.types import Array, IntArray
 
 LIMIT = 0.2
@@ -69,7 +69,11 @@ def check_step_size(evidence: Evidence) -> Checked:
     errors = [_error(evidence, s, FRESH) for s in _chains(evidence)]
     chain = int(np.argmax(np.abs(errors)))
     figure, curvature, h = errors[chain], evidence.curvature.value, float(evidence.steps[chain])
-    what = f"at h·λ = {h:.3g} · {curvature:.3g} = {h * curvature:.3g} {_spoken(figure)}"
+    if isinstance(evidence.kernels[chain], SGHMC | SGNHT):
+        product = f"h·√λ = {h:.3g} · √{curvature:.3g} = {h * sqrt(curvature):.3g}"
+    else:
+        product = f"h·λ = {h:.3g} · {curvature:.3g} = {h * curvature:.3g}"
+    what = f"at {product} {_spoken(figure)}"
     measured = Measurement("step size", abs(figure), LIMIT, what)
     if abs(figure) <= LIMIT:
         return measured, None
@@ -93,8 +97,8 @@ def check_staleness(evidence: Evidence) -> Checked:
     figure, curvature, h = added[chain], evidence.curvature.value, float(evidence.steps[chain])
     mean = float(recorded[chain].mean())
     what = (
-        f"gradients were {mean:.1f} updates old on average, and at h·λ·(τ + ½) = "
-        f"{h:.3g} · {curvature:.3g} · {mean + 0.5:.1f} = {h * curvature * (mean + 0.5):.3g} {_spoken(errors[chain][0])}"
+        f"gradients were {mean:.1f} updates old on average, and {_delay(evidence.kernels[chain], h, curvature, mean)} "
+        f"{_spoken(errors[chain][0])}"
     )
     measured = Measurement("staleness", abs(figure), LIMIT, what)
     if abs(figure) <= LIMIT:
@@ -115,12 +119,12 @@ def _chains(evidence: Evidence) -> range:
 
 
 def _error(evidence: Evidence, chain: int, lag: Lag, h: float | None = None) -> float:
-    kernel, h = evidence.kernels[chain], float(evidence.steps[chain]) if h is None else h
+    kernel = evidence.kernels[chain].with_step_size(float(evidence.steps[chain]) if h is None else h)
     curvature = lag.stretch * evidence.curvature.value
     mean = 0.0
     if isinstance(kernel, SGNHT):  # what the thermostat sees
         mean = float(np.clip(lag.stretch * evidence.mean_curvature, 0, curvature))
-    return variance_error(kernel, h, tuple(lag.law.tolist()), Direction(curvature, mean_curvature=mean))
+    return variance_error(kernel, tuple(lag.law.tolist()), Direction(curvature, mean_curvature=mean))
 
 
 def _advice(evidence: Evidence, chain: int, lag: Lag) -> float:
@@ -138,6 +142,15 @@ def _fewer_workers(evidence: Evidence, chain: int, mean: float) -> list[str]:
         if abs(_error(evidence, chain, Lag.constant(tau))) <= LIMIT:
             return [f"no more than {tau + 1} workers a server"]
     return []
+
+
+def _delay(kernel: Kernel, h: float, curvature: float, mean: float) -> str:
+    """The figure that the error depends on, by name."""
+    if isinstance(kernel, SGHMC | SGNHT):
+        friction = f"the friction {kernel.friction:.3g}" if isinstance(kernel, SGHMC) else "the thermostat's friction"
+        product = f"τ·h·λ = {mean:.1f} · {h:.3g} · {curvature:.3g} = {mean * h * curvature:.3g}"
+        return f"with {product} taken off {friction}"
+    return f"at h·λ·(τ + ½) = {h:.3g} · {curvature:.3g} · {mean + 0.5:.1f} = {h * curvature * (mean + 0.5):.3g}"
 
 
 def _two_digits(number: float) -> float:

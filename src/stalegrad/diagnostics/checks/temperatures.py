@@ -42,11 +42,9 @@ def check_kinetic_temperature(evidence: Evidence) -> tuple[Measurement, Finding 
     if any(isinstance(kernels[s], SGNHT) for s in chains):
         remedy = f"Set a longer burn_in, so that the thermostat can settle, or step_size={h / 2:.2g}."
     else:
-        remedy = (
-            f"Set step_size={h / 2:.2g}; with minibatches much smaller than the data a larger batch_size helps too. "
-            "diagnose(potential) tells the causes apart."
-        )
-    why = "The momentum, and with it the draws, follow another temperature than the posterior's."
+        remedy = f"Set step_size={h / 2:.2g}, or a larger batch_size if its noise is the cause"
+        remedy += ": diagnose(potential) tells." if evidence.potential is None else "."
+    why = "The momentum does not have its stationary law, so the draws need not have theirs."
     return measured, Finding(measured, _severity(excess), why, remedy)
 
 
