@@ -164,6 +164,12 @@ def test_draws_may_be_on_disk():
     assert sg.diagnostics.kernel_stein_discrepancy(OnDisk(run.draws), linear()).draws == 436
 
 
+def test_a_run_without_draws():
+    run = sampled(sgld(0.1), steps=100)
+    with pytest.raises(sg.ArgumentError, match=r"draws=\(2, 0, 6\): there are none"):
+        sg.diagnostics.diagnose(run.draws[:, :0], run.trace, run.step_sizes[:, :0], run.step_sizes[:, :0])
+
+
 def test_repetitions_are_refused():
     run = sampled(sgld(0.1), steps=100, repeats=3)
     for call in (run.diagnose, lambda: run.stein_discrepancy(linear())):

@@ -71,6 +71,8 @@ def diagnose(
             between 64 and 1,024.
         step_halving: also run everything again at half the step size.
     """
+    if 0 in draws.shape[:2]:
+        raise ArgumentError("draws", draws.shape, "there are none", "Let the run go beyond its burn-in.")
     if potential is not None and potential.size != draws.shape[2]:
         problem = f"has {potential.size} parameters, but a draw has {draws.shape[2]}"
         raise ArgumentError("potential", potential, problem, "Give the model that was sampled.")
