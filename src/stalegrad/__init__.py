@@ -1,6 +1,6 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
-from stalegrad import datasets, engines, potentials, schedules, theory
+from stalegrad import datasets, diagnostics, engines, potentials, schedules, theory
 from stalegrad.errors import (
     ArgumentError,
     DatasetError,
@@ -40,6 +40,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "datasets",
+    "diagnostics",
     "engines",
     "load",
     "potentials",

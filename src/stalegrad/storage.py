@@ -18,6 +18,7 @@ from stalegrad.engines import Engine, Event, Job, Outcome, Timing, engine_from_t
 from stalegrad.errors import ArgumentError, StoreError
 from stalegrad.jobs import JobFile
 from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
+from stalegrad.plain import OPAQUE
 from stalegrad.plan import Kernels, Plan, make_plan
 from stalegrad.potentials import Potential
 from stalegrad.potentials.base import split
@@ -197,7 +198,7 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
     stats = np.stack([StoredArray(home / "stats", of.draws)[:common] for home, of in homes])
     traces = tuple(folders.read_trace(folder, s, of.rows) for s, of in enumerate(info.chains))
     last = info.sessions[-1] if info.sessions else {}
-    about = {"kernels": asked["kernels"], "engine": last.get("engine"),
+    about = {"kernels": [_described(table) for table in asked["kernels"]], "engine": last.get("engine"),
              "workers": last.get("workers", asked["workers"]), "max_staleness": asked["max_staleness"],
              "policy": asked["policy"]}  # fmt: skip
     layout = {name: tuple(shape) for name, shape in asked["model"]["layout"].items()}
@@ -290,6 +291,11 @@ def _model_of_job(info: Info) -> Potential:
             "sg.resume, or name what makes it: stalegrad resume --model module:function"
         )
     return JobFile.from_table(info.configuration["job"]).potential()
+
+
+def _described(table: dict[str, Any]) -> dict[str, Any]:
+    """A stored kernel in the words of a trace; one that is not stalegrad's own as it was written down."""
+    return {"kernel": str(table)} if OPAQUE in table else kernel_from_table(table).describe()
 
 
 def _stored_kernels(info: Info) -> list[Kernel]:

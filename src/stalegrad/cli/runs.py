@@ -213,7 +213,7 @@ def _load(folder: Path) -> Run:
 
 
 def _findings(result: Run, potential: Potential | None = None) -> Any:
-    return result.diagnose(potential)  # type: ignore[attr-defined]
+    return result.diagnose(potential)
 
 
 def _look(folder: Path) -> "Info | Exception":
