@@ -1,8 +1,8 @@
 """What sampling gives: draws, their trace, and averages over them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from stalegrad.estimates import Estimate, estimate, running_average
 from stalegrad.recorder import DrawStats, Thinning
 from stalegrad.trace import ChainTrace, Trace
 from stalegrad.types import Array, IntArray
+
+if TYPE_CHECKING:
+    from stalegrad.plots import Picture
 
 TestFunction = Callable[[Array], Any]
 
@@ -92,6 +95,22 @@ class Run:
         axis = 2 if self._repeated else 1
         weights = self.step_sizes.reshape(self.step_sizes.shape + (1,) * (values.ndim - axis - 1))
         return running_average(values, np.broadcast_to(weights, values.shape), axis=axis)
+
+    def plot(
+        self, functions: Mapping[str, TestFunction | Array] | None = None, parameters: Sequence[str] | None = None
+    ) -> "Picture":
+        """A matplotlib figure of traces, running averages with errors, autocorrelations, staleness and throughput.
+
+        Notebooks show it; elsewhere ``run.plot().savefig("run.png")``. :mod:`stalegrad.plots` has every panel alone.
+
+        Args:
+            functions: test functions of one draw by name, or their values as :meth:`evaluate` gives them.
+            parameters: names such as ``"weights"`` or ``"weights[0, 3]"``. Without either, the parameters are shown
+                that mix worst.
+        """
+        from stalegrad.plots import choose, overview  # matplotlib takes a while to import
+
+        return overview(self, choose(self, functions, parameters).quantities)
 
     @property
     def _kept(self) -> slice:

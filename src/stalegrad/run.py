@@ -103,6 +103,9 @@ def sample(
     )
     outcome = _run(chosen, job, recorder, progress, functions)
     about = {
+        "model": type(potential).__name__,
+        "n_data": potential.n_data,
+        "batch_size": potential.batch_size,
         "kernels": [k.describe() for k in kernels],
         "engine": type(chosen).__name__,
         "workers": workers,
