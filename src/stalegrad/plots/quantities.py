@@ -107,21 +107,23 @@ def choose(
         most: how many of a variable's components to take; those that mix worst.
     """
     refuse_repetitions(run)
+    if functions is not None and not isinstance(functions, Mapping):
+        raise ArgumentError("functions", functions, "is not a mapping", 'Give names as well, such as {"loss": loss}.')
     chains = chain_draws(run)
     chosen = [quantity for name, phi in (functions or {}).items() for quantity in _of_function(run, name, phi)]
     if not any(map(len, chains)) or (parameters is None and functions):
         return Chosen(tuple(chosen), "")
     components = Components(run.variables, next(chain[0] for chain in chains if len(chain)))
-    ranges = [range(components.count)] if parameters is None else [components.range(name) for name in parameters]
+    names = [parameters] if isinstance(parameters, str) else parameters
+    ranges = [range(components.count)] if names is None else [components.range(name) for name in names]
     every, sentences = stride(chains), []
     for each in ranges:
         indices, how = _few(chains, components, each, most)
         values = [components.read(chain, indices, every) for chain in chains]
-        names = [components.name(index) for index in indices]
-        chosen += _quantities(run, names, values, every)
+        chosen += _quantities(run, [components.name(index) for index in indices], values, every)
         sentences += [f"Shown are {len(indices)} of {len(each):,} parameters, {how}."] if how else []
     if every > 1:
-        sentences.append(f"They were read from every {every}th draw.")
+        sentences.append(f"One draw in every {every:,} was read.")
     return Chosen(tuple(chosen), " ".join(sentences))
 
 
@@ -138,27 +140,36 @@ def noted(run: Sampled) -> tuple[Quantity, ...]:
     )
 
 
-def chain_draws(run: Sampled) -> tuple[Any, ...]:
-    """The draws of each chain, also those that others do not have: arrays, or what can be sliced like one."""
-    return run.chain_draws or tuple(_Chain(run.draws, s) for s in range(run.draws.shape[0]))
-
-
 @dataclass(frozen=True, eq=False)
-class _Chain:
-    """One chain of draws (chain, draw, n) that may be on disk, where ``draws[s]`` would read all of it."""
+class ChainDraws:
+    """The draws of one chain, (draw, n), which may be on disk: they are read when they are sliced.
 
-    draws: Array
-    chain: int
+    Args:
+        draws: (draw, n), or (chain, draw, n).
+        chain: which chain of the latter.
+    """
+
+    draws: Any
+    chain: int | None = None
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.draws.shape[1:]
+    def shape(self) -> tuple[int, int]:
+        """(draw, n)."""
+        draws, size = self.draws.shape[-2:]
+        return int(draws), int(size)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, rows: int | slice) -> Array:
-        return np.asarray(self.draws[self.chain, rows])
+        return np.asarray(self.draws[rows] if self.chain is None else self.draws[self.chain, rows])
+
+
+def chain_draws(run: Sampled) -> list[ChainDraws]:
+    """The draws of each chain, also those that others do not have."""
+    if run.chain_draws:
+        return [ChainDraws(chain) for chain in run.chain_draws]
+    return [ChainDraws(run.draws, s) for s in range(run.draws.shape[0])]
 
 
 def virtual_time(run: Sampled) -> bool:
@@ -205,8 +216,8 @@ def _quantities(run: Sampled, names: Sequence[str], values: Sequence[Array], eve
     ]
 
 
-def _few(chains: Sequence[Any], components: Components, among: range, most: int) -> tuple[list[int], str]:
-    """The components with the fewest effective draws, of at most ``_CANDIDATES`` that are evenly spread, and so said."""
+def _few(chains: Sequence[ChainDraws], components: Components, among: range, most: int) -> tuple[list[int], str]:
+    """The components with the fewest effective draws, of at most ``_CANDIDATES`` evenly spread, and that in words."""
     if len(among) <= most:
         return list(among), ""
     length = min(map(len, chains))

@@ -56,12 +56,14 @@ def staleness_bins(chains: Sequence[ChainTrace]) -> Bins:
 
 
 def counts_by_worker(chains: Sequence[ChainTrace], bins: Bins) -> list[tuple[int, int, IntArray]]:
-    """(chain, worker, how many of its gradients are in each bin), the dropped included, for all workers."""
-    return [
-        (s, worker, _counts(chain.staleness[chain.worker == worker], bins))
-        for s, chain in enumerate(chains)
-        for worker in np.unique(chain.worker).tolist()
-    ]
+    """(chain, worker, how many of its gradients are in each bin), the dropped included, for all that sent any."""
+    rows, width = [], len(bins.edges) - 1
+    for s, chain in enumerate(chains):
+        place = np.searchsorted(bins.edges, chain.staleness, side="right") - 1
+        counts = np.bincount(chain.worker * np.int64(width) + place, minlength=width)
+        counts = np.pad(counts, (0, -len(counts) % width)).reshape(-1, width)
+        rows += [(s, worker, counts[worker]) for worker in np.flatnonzero(counts.any(axis=1)).tolist()]
+    return rows
 
 
 def draw_staleness(axes: Axes, chains: Sequence[ChainTrace], theme: Theme = LIGHT) -> None:

@@ -92,8 +92,8 @@ def mixing_table(summaries: tuple[Summary, ...], note: str) -> TextTable:
             each.name,
             _rhat(each.rhat),
             _number(each.ess),
-            _share(each.ess / each.draws),
-            _share(each.error / each.spread),
+            _share(each.ess, each.draws),
+            _share(each.error, each.spread),
         )
         if not each.problem
         else (each.name, *[_NOTHING] * 4)
@@ -125,5 +125,5 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if np.isfinite(value) else _NOTHING
 
 
-def _share(value: float) -> str:
-    return f"{value:.1%}" if np.isfinite(value) else _NOTHING
+def _share(part: float, whole: float) -> str:
+    return f"{part / whole:.1%}" if np.isfinite(part) and whole > 0 else _NOTHING
