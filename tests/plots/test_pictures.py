@@ -227,10 +227,9 @@ EDGES = {
 @pytest.mark.parametrize("case", EDGES)
 def test_every_kind_of_run_can_be_drawn(case):
     run = EDGES[case]()
-    figure = run.plot()
+    figure = run.plot(parameters=["theta[1]"])
     assert figure._repr_png_().startswith(b"\x89PNG")
-    drawn = len(plots.choose(run).quantities)
-    assert drawn == (0 if case == "no chain has draws" else 4)
+    drawn = 0 if case == "no chain has draws" else 1
     panels = [axes for part in figure.subfigs for axes in part.axes]
     assert len(panels) - 3 * drawn in (2, 3)  # staleness and throughput, and a scale of colours if there is any
 
