@@ -286,10 +286,19 @@ def test_faults_are_told_with_their_tracebacks_folded(run, tmp_path):
 def test_what_a_store_keeps_is_shown_where_it_belongs(run, tmp_path):
     about = {
         "path": "runs/my run", "state": "interrupted", "created": "2026-01-02T10:00:00", "failure": None,
-        "configuration": {"workers": 7}, "sessions": [{"host": "node seven"}],
+        "configuration": {
+            "workers": 7, "model": {"type": "Special", "n_data": 50, "batch_size": 2},
+            "kernels": [{"name": "SGLD", "step_size": {"name": "Polynomial", "a": 0.1}}],
+            "job": {"model": {"function": "my.models:make", "arguments": {"rows": 1000, "kind": "small"}}},
+        },
+        "sessions": [{"host": "node seven"}],
     }  # fmt: skip
-    reader = read(tmp_path, replace(run, interrupted=True), about=about)
+    stored = replace(run, interrupted=True, trace=replace(run.trace, about={}))
+    reader = read(tmp_path, stored, about=about)
     for words in (
+        "2 servers × 7 workers", "Special, 5 parameters, 50 data in minibatches of 2",
+        "SGLD with step size Polynomial (a 0.1)", "from my.models import make",
+        'model = make(rows=1_000, kind="small")', "kernel = sg.SGLD(step_size=sg.schedules.Polynomial(a=0.1))",
         "The run was stopped before its end.", "runs/my run", "2026-01-02T10:00:00", "node seven",
         'trace = sg.load("runs/my run").trace', "stalegrad resume 'runs/my run'",
     ):  # fmt: skip

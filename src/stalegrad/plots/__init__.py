@@ -4,7 +4,7 @@
 
     from stalegrad import plots
 
-    (loss,) = plots.choose(run, functions={"loss": loss}).quantities
+    (loss,) = plots.choose(run, {"loss": test_loss}).quantities
     plots.draw_running_average(axes, loss)
 
 matplotlib is imported here and nowhere below, without pyplot, so that figures vanish with their last reference.

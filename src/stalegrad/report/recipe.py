@@ -77,7 +77,6 @@ def kernel_code(kernel: Mapping[str, Any]) -> str:
 
 
 def _model_and_kernel(material: Material) -> list[str]:
-    size = material.run.draws.shape[-1]
     kernels = [kernel_code(kernel) for kernel in material.known("kernels") or ()]
     if not kernels:
         kernel = "...  # the sampler of this run"
@@ -85,7 +84,19 @@ def _model_and_kernel(material: Material) -> list[str]:
         kernel = kernels[0]
     else:
         kernel = f"[{', '.join(kernels)}]"
-    return [f"model = ...  # the potential of this run, with {counted(size, 'parameter')}", f"kernel = {kernel}"]
+    return [*_model(material), f"kernel = {kernel}"]
+
+
+def _model(material: Material) -> list[str]:
+    """The function that makes the model, if the job's file named one; else it is for the reader to fill in."""
+    job = material.known("job")
+    model = job.get("model") if isinstance(job, Mapping) else None
+    module, _, function = str(model.get("function", "")).partition(":") if isinstance(model, Mapping) else ("", "", "")
+    if not isinstance(model, Mapping) or not function:
+        size = material.run.draws.shape[-1]
+        return [f"model = ...  # the potential of this run, with {counted(size, 'parameter')}"]
+    arguments = ", ".join(f"{name}={_literal(value)}" for name, value in (model.get("arguments") or {}).items())
+    return [f"from {module} import {function}", f"model = {function}({arguments})"]
 
 
 def _setting(name: str, value: Any) -> str:

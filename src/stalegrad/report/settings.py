@@ -92,7 +92,7 @@ def _settings(material: Material) -> dict[str, str]:
 def _model(material: Material) -> str:
     described = material.known("model")
     nested = described if isinstance(described, Mapping) else {}
-    name = nested.get("name") or nested.get("class") if nested else described
+    name = nested.get("type") if nested else described
     n_data, batch = (nested.get(key) or material.known(key) for key in ("n_data", "batch_size"))
     parts = [str(name) if name else "", counted(material.run.draws.shape[-1], "parameter")]
     parts += [f"{int(n_data):,} data in minibatches of {int(batch):,}"] if n_data and batch else []
