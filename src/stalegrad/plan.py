@@ -52,6 +52,9 @@ class Plan:
     def about(self) -> dict[str, Any]:
         """What is worth noting in a trace."""
         return {
+            "model": type(self.potential).__name__,
+            "n_data": self.potential.n_data,
+            "batch_size": self.potential.batch_size,
             "kernels": [kernel.describe() for kernel in self.kernels],
             "engine": type(self.engine).__name__,
             "workers": self.workers,

@@ -30,6 +30,7 @@ from stalegrad.types import Array, IntArray
 
 if TYPE_CHECKING:
     from stalegrad.inference_data import DataTree
+    from stalegrad.plots import Picture
 
 TestFunction = Callable[[Array], Any]
 
@@ -225,6 +226,22 @@ class Run:
         temperature = kernels[0].temperature if kernels else 1.0
         defaults = {"step_sizes": self.step_sizes, "temperature": temperature}
         return kernel_stein_discrepancy(self.draws, potential, **{**defaults, **options})
+
+    def plot(
+        self, functions: Mapping[str, TestFunction | Array] | None = None, parameters: Sequence[str] | None = None
+    ) -> "Picture":
+        """A matplotlib figure of traces, running averages with errors, autocorrelations, staleness and throughput.
+
+        Notebooks show it; elsewhere ``run.plot().savefig("run.png")``. :mod:`stalegrad.plots` has every panel alone.
+
+        Args:
+            functions: test functions of one draw by name, or their values as :meth:`evaluate` gives them.
+            parameters: names such as ``"weights"`` or ``"weights[0, 3]"``. Without either, the parameters are shown
+                that mix worst.
+        """
+        from stalegrad.plots import choose, overview  # matplotlib takes a while to import
+
+        return overview(self, choose(self, functions, parameters).quantities)
 
     @property
     def _kept(self) -> slice:

@@ -198,9 +198,17 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
     stats = np.stack([StoredArray(home / "stats", of.draws)[:common] for home, of in homes])
     traces = tuple(folders.read_trace(folder, s, of.rows) for s, of in enumerate(info.chains))
     last = info.sessions[-1] if info.sessions else {}
-    about = {"kernels": [_described(table) for table in asked["kernels"]], "engine": last.get("engine"),
-             "workers": last.get("workers", asked["workers"]), "max_staleness": asked["max_staleness"],
-             "policy": asked["policy"]}  # fmt: skip
+    model = asked["model"]
+    about = {
+        "model": model["type"],
+        "n_data": model["n_data"],
+        "batch_size": model["batch_size"],
+        "kernels": [_described(table) for table in asked["kernels"]],
+        "engine": last.get("engine"),
+        "workers": last.get("workers", asked["workers"]),
+        "max_staleness": asked["max_staleness"],
+        "policy": asked["policy"],
+    }
     layout = {name: tuple(shape) for name, shape in asked["model"]["layout"].items()}
     events = [Event(**event) for s in range(len(homes)) for event in folders.read_events(folder, s)]
     timing = last.get("timing")
@@ -231,7 +239,9 @@ def _configuration(plan: Plan, job: Mapping[str, Any] | None) -> dict[str, Any]:
         "burn_in": plan.thinning.burn_in,
         "thin": plan.thinning.thin,
         "seed": plan.seed,
-        **plan.about(),
+        "workers": plan.workers,
+        "max_staleness": plan.max_staleness,
+        "policy": plan.policy,
         "kernels": [kernel_table(kernel) for kernel in plan.kernels],
         "engine": engine_table(plan.engine),
         "model": _model(plan.potential, plan.start[0]),

@@ -10,13 +10,15 @@ import sys
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
 
 import stalegrad as sg
+import stalegrad.plots
+import stalegrad.report
 import stalegrad.run
+import stalegrad.store
 from stalegrad import cli
 from stalegrad.engines import Processes, engine_table
 from stalegrad.kernels import kernel_table
@@ -143,12 +145,10 @@ class Shelf:
 def shelf(monkeypatch, tmp_path):
     """A stand-in for the store and all that looks at runs, in an empty current folder."""
     shelf = Shelf()
-    store, plots, report = (ModuleType(f"stalegrad.{name}") for name in ("store", "plots", "report"))
-    store.inspect, store.Info = shelf.inspect, Info
-    plots.plot_run = lambda run, out: [out / "overview.png"]
-    report.write_report = lambda run, out, *, title, findings, about: out / f"{title}-{about['state']}.html"
-    for module in (store, plots, report):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(stalegrad.store, "inspect", shelf.inspect)
+    monkeypatch.setattr(stalegrad.plots, "plot_run", lambda run, out: [out / "overview.png"])
+    page = "{title}-{about[state]}.html"
+    monkeypatch.setattr(stalegrad.report, "write_report", lambda run, out, **words: out / page.format(**words))
     monkeypatch.setattr(stalegrad.run, "sample", shelf.sample)
     monkeypatch.setattr(sg, "load", shelf.load, raising=False)
     monkeypatch.setattr(sg, "resume", shelf.resume, raising=False)
@@ -441,3 +441,30 @@ print(*sorted({name.partition(".")[0] for name in sys.modules} & heavy))
 """
     done = fresh_python("-c", code)
     assert (done.stdout.strip(), done.stderr, done.returncode) == ("", "", 0)
+
+
+def test_a_run_from_its_file_to_its_report(monkeypatch, capsys, tmp_path):
+    """Nothing is a stand-in here: the reader's walk through the commands."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.toml").write_text(JOB)
+    walk = [
+        ("run", "job.toml", "--no-progress"),
+        ("resume", "runs/job", "--steps", 400, "--engine", "threads", "--workers", 2, "--no-progress"),
+        ("list",),
+        ("show", "runs/job"),
+        ("plot", "runs/job"),
+        ("report", "runs/job"),
+    ]
+    said = {}
+    for command in walk:
+        status, told = run_main(monkeypatch, capsys, *command)
+        assert status == 0, told.err
+        said[command[0]] = told.out
+    assert sg.store.inspect("runs/job").updates == [400, 400]
+    assert "finished" in said["list"]
+    assert "400  100%" in said["show"]
+    pictures = [line.removeprefix("wrote ") for line in said["plot"].splitlines()]
+    assert len(pictures) > 3
+    assert all(Path(picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
+    page = Path(said["report"].removeprefix("wrote ").strip())
+    assert page.read_text().lstrip().lower().startswith("<!doctype html>")

@@ -147,7 +147,7 @@ def plot(
     ] = None,
 ) -> None:
     """Draw the pictures of a run."""
-    from stalegrad.plots import plot_run  # type: ignore[import-not-found]
+    from stalegrad.plots import plot_run
 
     out = out or folder / "plots"
     result = _load(folder)
@@ -164,7 +164,7 @@ def report(
 ) -> None:
     """Write a page about a run, for a browser: how it was made, what it found, and whether to believe it."""
     from stalegrad.cli import screens
-    from stalegrad.report import write_report  # type: ignore[import-not-found]
+    from stalegrad.report import write_report
     from stalegrad.store import inspect
 
     info, result = inspect(folder), _load(folder)
