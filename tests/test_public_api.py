@@ -5,7 +5,7 @@ import stalegrad
 EXPECTED = [
     "PSGLD", "SGHMC", "SGLD", "SGNHT", "ArgumentError", "DatasetError", "Estimate", "Exponential", "GradientError",
     "LogNormal", "MissingExtra", "Network", "Run", "RunFailed", "StalegradError", "Trace", "TraceError", "datasets",
-    "engines", "potentials", "replay", "sample", "schedules", "simulate", "theory",
+    "engines", "models", "potentials", "priors", "replay", "sample", "schedules", "simulate", "theory",
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
-from stalegrad import datasets, engines, potentials, schedules, theory
+from stalegrad import datasets, engines, models, potentials, priors, schedules, theory
 from stalegrad.errors import ArgumentError, DatasetError, GradientError, MissingExtra, StalegradError, TraceError
 from stalegrad.estimates import Estimate
 from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT
@@ -31,7 +31,9 @@ __all__ = [
     "TraceError",
     "datasets",
     "engines",
+    "models",
     "potentials",
+    "priors",
     "replay",
     "sample",
     "schedules",
