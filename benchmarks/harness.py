@@ -98,6 +98,7 @@ def report(
     *,
     unit: str = "step",
     settings: Mapping[str, Any] | None = None,
+    figures: Mapping[str, Any] | None = None,
     json_to: str | None = None,
 ) -> None:
     """Print a table of the timings and, where asked, write them as JSON.
@@ -107,6 +108,7 @@ def report(
         timings: what :func:`measure` returned. The first is the one that the others are compared with.
         unit: what one operation is.
         settings: whatever a reader needs to repeat the measurement: sizes, batch, threads.
+        figures: what the timings come to, such as ratios; they stand at the top of the JSON.
         json_to: a file, ``"-"`` for the standard output (the table then goes to the standard error), or None.
     """
     table = Table(title=title)
@@ -119,6 +121,7 @@ def report(
     Console(stderr=json_to == "-").print(table)
     document = {
         "title": title,
+        **(figures or {}),
         "settings": dict(settings or {}),
         "results": [
             {

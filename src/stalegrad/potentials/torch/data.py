@@ -43,9 +43,9 @@ class TensorData:
 
     def batch(self, indices: IntArray) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows gathered; where they follow each other, a view, unless it would start at an odd address."""
-        first, count = int(indices[0]), indices.size
-        if indices[-1] - first + 1 == count and np.array_equal(indices, np.arange(first, first + count)):
-            x, y = self.x.narrow(0, first, count), self.y.narrow(0, first, count)
+        first, last = int(indices[0]), int(indices[-1]) + 1
+        if 0 <= first < last <= len(self) and np.array_equal(indices, np.arange(first, last)):
+            x, y = self.x[first:last], self.y[first:last]
             if x.data_ptr() % ALIGNMENT == y.data_ptr() % ALIGNMENT == 0:
                 return x, y
         rows = torch.from_numpy(np.ascontiguousarray(indices, np.int64)).to(self.x.device)

@@ -74,9 +74,9 @@ def check_module(module: Any) -> tuple[np.dtype[Any], torch.device]:
     """The type and device of a module's parameters, or an error that says why it cannot be used."""
     if not isinstance(module, nn.Module):
         raise ArgumentError("module", module, f"is a {type(module).__name__}", "Give a torch.nn.Module.")
-    if any(isinstance(p, nn.parameter.UninitializedParameter) for p in module.parameters()):
-        remedy = "Apply the module to a minibatch once, so that its lazy layers learn their shapes."
-        raise ArgumentError("module", module, "has parameters without a shape", remedy)
+    if any(isinstance(p, nn.parameter.UninitializedParameter) or p.is_meta for p in module.parameters()):
+        remedy = "Apply the module to a minibatch once if it has lazy layers, and put it on a real device."
+        raise ArgumentError("module", module, "has parameters without values or even a shape", remedy)
     parameters = trainable(module)
     if not sum(math.prod(p.shape) for p in parameters.values()):
         remedy = "Give a module with parameters that require a gradient: all others are constants to the sampler."
