@@ -266,7 +266,7 @@ def test_arrays_on_the_host_and_on_the_device_go_through_the_same_steps():
     theta, indices = model.initial(), model.minibatches.draw(0, 0, 0, 0)
     direct = model.gradient(theta, indices)
     staged = FlatModule(perceptron(), staged=True)
-    assert staged.theta.data_ptr() != staged._host_theta.data_ptr()
+    assert staged.theta.data_ptr() != staged._host.data_ptr()
     model._idle[:] = [staged]
     assert model.gradient(theta + 1, indices).tobytes() != direct.tobytes()
     assert model.gradient(theta, indices).tobytes() == direct.tobytes()
@@ -349,6 +349,20 @@ def test_the_callers_mode_of_differentiation_does_not_matter(no_gradients):
 
 
 # --------------------------------------------------------------------------------------------- pickles, predictions
+
+
+def test_an_earlier_gradient_is_not_written_to_again():
+    model = classifier()
+    theta = model.initial()
+    first = model.full_gradient(theta)
+    kept = first.copy()
+    model.full_gradient(theta + 1)
+    model.predict(theta + 1, X)
+    assert first.tobytes() == kept.tobytes()
+    out = np.empty((2, model.size), np.float32)
+    for row in (0, 1, 0):
+        model.gradients(theta[None] + row, np.arange(N)[None], out[row : row + 1])
+    assert out[0].tobytes() != out[1].tobytes() == model.full_gradient(theta + 1).tobytes()
 
 
 def test_survives_pickling():

@@ -25,49 +25,57 @@ def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
 class FlatModule:
     """A copy of a module, with the memory that one gradient at a time needs.
 
-    The likelihood's gradient is accumulated onto the prior's, which is in the buffer before. Where the module is not
-    on the CPU, θ and the gradient pass through arrays on the host; on the CPU these are the same memory.
+    Its parameters are views into one vector, whose address has the alignment on which bits may depend, so that θ is
+    copied once. Its gradients are views into the array where the gradient is wanted: the prior's is put there first and
+    the likelihood's accumulated onto it. Engines want it in the same array every time, and the views stay as they are.
+
+    Where the module is not on the CPU, both pass through arrays on the host instead.
 
     Args:
         module: is copied.
-        staged: whether the host's arrays are apart; None for what the device needs.
+        staged: whether they pass through the host; None for what the device needs.
     """
 
     def __init__(self, module: nn.Module, staged: bool | None = None) -> None:
         self.module = copy.deepcopy(module)
-        parameters = trainable(self.module).values()
-        first = next(iter(parameters))
-        self.theta = torch.empty(sum(p.numel() for p in parameters), dtype=first.dtype, device=first.device)
-        self.gradient = torch.zeros_like(self.theta)
-        ends = np.cumsum([p.numel() for p in parameters])
-        for parameter, end in zip(parameters, ends.tolist(), strict=True):
-            piece = slice(end - parameter.numel(), end)
+        self._parameters = list(trainable(self.module).values())
+        first, ends = self._parameters[0], np.cumsum([p.numel() for p in self._parameters]).tolist()
+        self._pieces = [slice(end - p.numel(), end) for p, end in zip(self._parameters, ends, strict=True)]
+        self.theta = torch.empty(ends[-1], dtype=first.dtype, device=first.device)
+        for parameter, piece in zip(self._parameters, self._pieces, strict=True):
             self.theta[piece] = parameter.detach().reshape(-1)
             parameter.data = self.theta[piece].view(parameter.shape)
-            parameter.grad = self.gradient[piece].view(parameter.shape)
         self._staged = first.device.type != "cpu" if staged is None else staged
-        self._host_theta, self._host_gradient = self.theta, self.gradient
+        self._host = torch.empty_like(self.theta, device="cpu") if self._staged else self.theta
+        self._theta = self._host.numpy()
+        self._address = 0  # of the array that holds the gradients now
         if self._staged:
-            self._host_theta, self._host_gradient = (torch.empty_like(self.theta, device="cpu") for _ in range(2))
-        self._theta, self._gradient = self._host_theta.numpy(), self._host_gradient.numpy()
+            self._gradient = torch.empty_like(self.theta)
+            self._let_gradients_be_in(self._gradient)
 
     def load(self, theta: Array) -> None:
         """Give the module the parameters θ."""
         np.copyto(self._theta, theta)
         if self._staged:
-            self.theta.copy_(self._host_theta)
+            self.theta.copy_(self._host)
 
     def differentiate(self, theta: Array, prior: FlatPrior, losses: Iterator[torch.Tensor], out: Array) -> None:
         """−∇log p(θ) plus the gradients of scalars that are computed from the module while they are asked for."""
         self.load(theta)
-        prior.gradient(self._theta, self._gradient)
+        prior.gradient(self._theta, out)
         if self._staged:
-            self.gradient.copy_(self._host_gradient)
+            self._gradient.copy_(torch.from_numpy(out))
+        elif self._address != (address := out.__array_interface__["data"][0]):
+            self._let_gradients_be_in(torch.from_numpy(out))
+            self._address = address
         for loss in losses:
             loss.backward()  # type: ignore[no-untyped-call]
         if self._staged:
-            self._host_gradient.copy_(self.gradient)
-        np.copyto(out, self._gradient)
+            torch.from_numpy(out).copy_(self._gradient)
+
+    def _let_gradients_be_in(self, flat: torch.Tensor) -> None:
+        for parameter, piece in zip(self._parameters, self._pieces, strict=True):
+            parameter.grad = flat[piece].view(parameter.shape)
 
 
 def check_module(module: Any) -> tuple[np.dtype[Any], torch.device]:
