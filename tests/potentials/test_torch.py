@@ -48,7 +48,9 @@ def classifier(**options):
 
 
 class Pairs(Dataset):
-    """A map-style data set of NumPy vectors and Python numbers."""
+    """A map-style data set of NumPy vectors and Python numbers. What it may hold besides is no matter."""
+
+    X, y = 0 * X, 0 * CLASSES
 
     def __len__(self):
         return N
@@ -480,6 +482,7 @@ class Two(nn.Linear):
     ({"data": (X[:0], CLASSES[:0])}, r"has shapes \(0, 4\) and \(0,\)"),
     ({"data": (np.where(X > 1, np.nan, X), CLASSES)}, "X=.*holds NaN or infinite values. Clean the data, or"),
     ({"data": (X.astype(complex), CLASSES)}, "X=.*is not a numeric array"),
+    ({"data": (X, CLASSES, X)}, r"data=.*is a tuple\. Give a pair \(X, y\)"),
     ({"data": 3}, r"data=3: is a int\. Give a pair \(X, y\)"),
     ({"data": Augmented()}, "data=.*gives another datum 0 each time it is asked. Take random augmentation out"),
     ({"data": Words()}, r"data=.*does not give pairs \(x, y\) of numbers"),

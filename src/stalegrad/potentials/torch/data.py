@@ -81,11 +81,12 @@ def as_data(data: Any, device: torch.device) -> Data:
     """The data that a user's pair, data set or Dataset means."""
     if isinstance(data, TensorDataset) and len(data.tensors) == 2:
         data = data.tensors
-    elif hasattr(data, "X") and hasattr(data, "y"):  # such as those of stalegrad.datasets
+    elif hasattr(data, "X") and hasattr(data, "y") and not hasattr(data, "__getitem__"):  # as in stalegrad.datasets
         data = data.X, data.y
-    if isinstance(data, tuple | list) and len(data) == 2:
-        return _tensors(data[0], data[1], device)
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, tuple | list):
+    if isinstance(data, tuple | list):
+        if len(data) == 2:
+            return _tensors(data[0], data[1], device)
+    elif hasattr(data, "__getitem__") and hasattr(data, "__len__"):
         return _items(data, device)
     problem = f"is a {type(data).__name__}"
     remedy = "Give a pair (X, y) of arrays or tensors, a data set with X and y, or a map-style torch Dataset."

@@ -96,7 +96,7 @@ class TorchPotential(Potential):
             for indices in _blocks(self.n_data):
                 x, y = self._data.batch(indices)
                 total += self._loss.total(module(self._inputs(x)), self._loss.convert(y, self._type)).item()
-        return total - self.prior.log_density(theta)
+        return total - self.prior.log_density(self._checked(theta))
 
     def predict(self, theta: Array, X: Any) -> Array:
         """What the module with parameters θ predicts for the rows of ``X``, in float64.
