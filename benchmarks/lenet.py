@@ -85,14 +85,14 @@ def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description="One step of SGHMC on LeNet.")
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=10, help="steps of one timed call (default %(default)s)")
+    parser.add_argument("--steps", type=int, default=50, help="steps of one timed call (default %(default)s)")
     parser.add_argument(
         "--pairs", type=int, default=5, help="runs with one and with two processes (default %(default)s)"
     )
     parser.add_argument(
         "--exchanges", type=int, default=150, help="gradients of a worker in them (default %(default)s)"
     )
-    harness.add_arguments(parser, rounds=15)
+    harness.add_arguments(parser)
     arguments = parser.parse_args()
     cores = os.sched_getaffinity(0)
     one_thread()  # before JAX is imported
@@ -125,7 +125,7 @@ def main() -> None:
             x_batch.permute(0, 2, 3, 1).numpy(), y_batch.numpy(), potential.n_data, arguments.steps
         ),
     ]
-    timings = harness.measure(cases, rounds=arguments.rounds, warm_up=2)
+    timings = harness.measure(cases, rounds=arguments.rounds)
     step, gradient, documented, _, *blackjax = [timing.best for timing in timings]
 
     os.sched_setaffinity(0, cores)

@@ -130,6 +130,13 @@ def test_a_loss_of_ones_own_may_be_a_vector_or_a_sum():
         model.log_likelihood(theta, X, CLASSES)
 
 
+@pytest.mark.parametrize("loss", ["categorical", lambda output, y: F.cross_entropy(output, y, reduction="sum")])
+def test_one_datum_is_enough(loss):
+    known = Softmax(X[:1], CLASSES[:1], n_classes=3, dtype=np.float64)
+    model = from_torch(nn.Linear(4, 3, bias=False, dtype=torch.float64), loss, (X[:1], CLASSES[:1]))
+    assert_allclose(model.full_gradient(np.ones(12)), known.full_gradient(np.ones(12)), rtol=1e-12)
+
+
 def perceptron_theta():
     return np.concatenate([p.detach().numpy().ravel() for p in perceptron().parameters()])
 
@@ -347,6 +354,8 @@ def test_the_callers_mode_of_differentiation_does_not_matter(no_gradients):
     model = classifier()
     expected = model.full_gradient(model.initial())
     with no_gradients():
+        assert model.full_gradient(model.initial()).tobytes() == expected.tobytes()
+        model._idle.clear()
         assert model.full_gradient(model.initial()).tobytes() == expected.tobytes()
 
 

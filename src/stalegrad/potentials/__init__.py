@@ -96,8 +96,8 @@ def from_torch(
         module: a ``torch.nn.Module``, on any device, of float32 or float64.
         loss: ``"categorical"`` (the outputs (J, K) are logits, y are classes), ``"gaussian"`` (the outputs are the
             means of y), or a function of (outputs, y) that returns the −log p of each datum or their sum.
-        data: a pair (X, y) of arrays or tensors, a data set with these attributes, or a map-style torch Dataset of
-            pairs, whose items are then fetched and collated one by one, which is slow.
+        data: a pair (X, y) of arrays or tensors, not copied if their types suit; a data set with these attributes; or a
+            map-style torch Dataset of pairs, whose items are then fetched and collated one by one, which is slow.
         prior: the scale of a normal, a prior of :mod:`stalegrad.priors`, or a mapping from names of parameters, in
             which * stands for any characters, to those.
         batch_size: J; None for all data.

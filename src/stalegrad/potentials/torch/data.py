@@ -44,7 +44,8 @@ class TensorData:
     def batch(self, indices: IntArray) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows gathered; where they follow each other, a view, unless it would start at an odd address."""
         first, last = int(indices[0]), int(indices[-1]) + 1
-        if 0 <= first < last <= len(self) and np.array_equal(indices, np.arange(first, last)):
+        adjacent = last - first == indices.size and np.array_equal(indices, np.arange(first, last))
+        if adjacent and first >= 0 and last <= len(self):
             x, y = self.x[first:last], self.y[first:last]
             if x.data_ptr() % ALIGNMENT == y.data_ptr() % ALIGNMENT == 0:
                 return x, y

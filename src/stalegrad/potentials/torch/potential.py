@@ -172,7 +172,8 @@ class TorchPotential(Potential):
         try:
             work = self._idle.pop()
         except IndexError:
-            work = FlatModule(self._module)
+            with torch.inference_mode(False):
+                work = FlatModule(self._module)
         try:
             yield work
         finally:

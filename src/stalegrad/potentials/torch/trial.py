@@ -28,8 +28,9 @@ def try_out(
     random = torch.get_rng_state()
     with torch.inference_mode(False), torch.enable_grad():
         output, again = (_apply(module, inputs, x) for _ in range(2))
-        loss.check(output, data.y if isinstance(data, TensorData) else loss.convert(y, dtype))
-        total = loss.total(output, loss.convert(y, dtype))
+        y = loss.convert(y, dtype)
+        loss.check(output, data.y if isinstance(data, TensorData) and len(data) > 1 else y)
+        total = loss.total(output, y)
     if not total.requires_grad:
         problem = "does not depend on the parameters: it has no gradient"
         raise ArgumentError("module", module, problem, "Compute output and loss with torch, without detach or no_grad.")
