@@ -1,6 +1,6 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
-from stalegrad import datasets, diagnostics, engines, potentials, schedules, theory
+from stalegrad import datasets, diagnostics, engines, models, potentials, priors, schedules, theory
 from stalegrad.errors import (
     ArgumentError,
     DatasetError,
@@ -43,7 +43,9 @@ __all__ = [
     "diagnostics",
     "engines",
     "load",
+    "models",
     "potentials",
+    "priors",
     "replay",
     "resume",
     "sample",

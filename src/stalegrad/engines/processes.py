@@ -50,7 +50,8 @@ class Processes:
         patience: seconds after which a worker that does not answer counts as hung and is killed; None waits for ever.
             A worker that starts imports, compiles and tries its model first; it has a minute for that.
         restarts: how often in a row a worker may fail before it is given up.
-        threads: how many threads BLAS, OpenMP, torch and XLA may use in each worker.
+        threads: how many threads BLAS, OpenMP, torch and XLA may use in each worker. A model of ``from_torch`` has a
+            number of its own, since bits depend on it.
         slow: extra seconds per gradient of some workers, by number, to study stragglers.
     """
 
