@@ -228,7 +228,7 @@ EDGES = {
 def test_every_kind_of_run_can_be_drawn(case):
     run = EDGES[case]()
     figure = run.plot(parameters=["theta[1]"])
-    assert figure._repr_png_().startswith(b"\x89PNG")
+    figure.draw_without_rendering()
     drawn = 0 if case == "no chain has draws" else 1
     panels = [axes for part in figure.subfigs for axes in part.axes]
     assert len(panels) - 3 * drawn in (2, 3)  # staleness and throughput, and a scale of colours if there is any
@@ -263,6 +263,13 @@ def test_fewer_colours_leave_the_ground_as_it_is(run, theme):
     image = Image.open(BytesIO(plots.png(plots.pictures(run, [], theme)["staleness"])))
     ground = tuple(round(255 * part) for part in to_rgb(theme.paper))
     assert image.convert("RGB").getpixel((0, 0)) == ground
+
+
+def test_names_are_drawn_as_they_are_whatever_they_hold(run):
+    names = ["$\\frac$", "a $b", "<b>&amp;</b>", "x" * 200, "", "名"]
+    quantities = [replace(plots.choose(run, parameters="theta[0]").quantities[0], name=name) for name in names]
+    with pytest.warns(UserWarning, match="missing from font"):  # the last, and nothing else
+        plots.panels(quantities, plots.draw_traces).draw_without_rendering()
 
 
 def test_legends_break_where_the_picture_ends():
