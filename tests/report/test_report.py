@@ -284,7 +284,7 @@ def test_faults_are_told_with_their_tracebacks_folded(run, tmp_path):
 @pytest.mark.usefixtures("unpainted")
 def test_what_a_store_keeps_is_shown_where_it_belongs(run, tmp_path):
     about = {
-        "path": "runs/my run", "state": "interrupted", "created": "2026-01-02T10:00:00", "failure": None,
+        "path": "runs/my run", "state": "interrupted", "created": "2026-01-02T10:00:00+00:00", "failure": None,
         "configuration": {
             "workers": 7, "model": {"type": "Special", "n_data": 50, "batch_size": 2},
             "kernels": [{"name": "SGLD", "step_size": {"name": "Polynomial", "a": 0.1}}],
@@ -298,7 +298,7 @@ def test_what_a_store_keeps_is_shown_where_it_belongs(run, tmp_path):
         "2 servers × 7 workers", "Special, 5 parameters, 50 data in minibatches of 2",
         "SGLD with step size Polynomial (a 0.1)", "from my.models import make",
         'model = make(rows=1_000, kind="small")', "kernel = sg.SGLD(step_size=sg.schedules.Polynomial(a=0.1))",
-        "The run was stopped before its end.", "runs/my run", "2026-01-02T10:00:00", "node seven",
+        "The run was stopped before its end.", "runs/my run", "2026-01-02 10:00:00 UTC", "node seven",
         'trace = sg.load("runs/my run").trace', "stalegrad resume 'runs/my run'",
     ):  # fmt: skip
         assert words in reader.text

@@ -83,9 +83,9 @@ def _settings(material: Material) -> dict[str, str]:
         "start": "given by the user" if trace.initial is not None else "the model's own",
         "time": _time(material),
         "stored in": str(material.about.get("path", "")),
-        "begun": str(material.about.get("created", "")),
+        "begun": str(material.about.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
         "state": str(material.about.get("state", "")),
-        "versions": versions(),
+        "versions": f"{versions()}, where this page was made",
     }
 
 
