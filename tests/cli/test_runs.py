@@ -20,6 +20,7 @@ import stalegrad.report
 import stalegrad.run
 import stalegrad.store
 from stalegrad import cli
+from stalegrad.cli.common import console
 from stalegrad.engines import Processes, engine_table
 from stalegrad.kernels import kernel_table
 from stalegrad.result import Run, RunFailed
@@ -46,6 +47,7 @@ threads = 2
 
 
 def invoke(*arguments, columns=120):
+    console.width = columns  # rich looks at COLUMNS when a console is made, which is long ago
     result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments], env={"COLUMNS": str(columns)})
     return result.exit_code, re.sub(r"\x1b\[[0-9;]*m", "", result.output), result.exception
 

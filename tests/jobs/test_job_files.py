@@ -240,7 +240,7 @@ class TestExamples:
         job = JobFile.read(ROOT / "examples" / "logistic.toml").changed(engine="inline", steps=4000)
         potential = job.potential()
         run = sg.sample(potential, progress=False, **job.arguments(potential))
-        assert run.draws.shape == (2, 200, 4)
+        assert run.draws.shape == (2, 100, 4)
         mean = run.estimate(lambda theta: theta)
         assert np.abs(mean.value - [1.0, -2.0, 0.5, 0.0]).max() < 0.4  # six standard deviations of the posterior
         assert run.trace.chains[0].staleness.max() > 2  # workers overtake each other

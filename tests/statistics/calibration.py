@@ -57,7 +57,7 @@ def uniform_ranks(
         start = np.repeat(potential.posterior()[0][np.newaxis], draws, axis=0)
         chain = Chain(case.kernel, start, seed, number)
         case.prepare(chain.state, rng)
-        execute(trace.chains[0], potential, chain, lambda update, position: None)
+        execute(trace.chains[0], potential, chain, lambda *_: None)
         energies = np.array([potential.potential(theta) for theta in (truth, *chain.position)])
         ranks[number, :-1] = (chain.position < truth).sum(axis=0)
         ranks[number, -1] = (energies[1:] < energies[0]).sum()

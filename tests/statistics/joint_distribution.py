@@ -67,7 +67,7 @@ def successive_conditional(
         potential = believed.potential(data)
         chain = Chain(case.kernel, theta[np.newaxis], seed, number)
         case.prepare(chain.state, rng)
-        execution = Execution(trace.chains[0], potential, chain, lambda update, position: None)
+        execution = Execution(trace.chains[0], potential, chain, lambda *_: None)
         blocks = 0
         while not execution.done:
             data[...] = model.data(chain.position[0], rng)

@@ -32,7 +32,7 @@ def variance_at_end(sampler, model, trace):
     mean = potential.posterior()[0]
     chain = Chain(sampler.kernel, np.repeat(mean[np.newaxis], ROWS, axis=0), 5, 0)
     sampler.prepare(chain.state, rng)
-    execute(trace.chains[0], potential, chain, lambda update, position: None)
+    execute(trace.chains[0], potential, chain, lambda *_: None)
     squares = model.curvature * ((chain.position - mean) ** 2).mean(axis=1)
     return squares.mean(), squares.std() / ROWS**0.5, data.var(axis=0, ddof=1).mean()
 

@@ -73,7 +73,7 @@ def run(
     place = store or job.store or _free(RUNS / job.name)
     job = job.changed(store=place)
     potential = job.potential()
-    _finish(place, lambda: sample(potential, progress=not quiet, **job.arguments(potential)), potential)
+    _finish(place, lambda: sample(potential, progress=not quiet, **job.arguments(potential)), potential, quiet)
 
 
 def resume(
@@ -103,7 +103,7 @@ def resume(
         "steps": steps,
         "progress": not quiet,
     }
-    _finish(folder, lambda: stalegrad.resume(folder, potential, **settings), potential)
+    _finish(folder, lambda: stalegrad.resume(folder, potential, **settings), potential, quiet)
 
 
 def show(folder: Folder, as_json: Json = False) -> None:
@@ -172,7 +172,7 @@ def report(
     written(write_report(result, out or folder, title=info.path.name, findings=_findings(result), about=about))
 
 
-def _finish(folder: Path, sampling: Callable[[], Run], potential: Potential | None) -> None:
+def _finish(folder: Path, sampling: Callable[[], Run], potential: Potential | None, quiet: bool) -> None:
     """Sample, then say what came of it, where it is, and what can be done with it. The diagnosis may use the model."""
     from stalegrad.cli import screens
     from stalegrad.store import inspect
@@ -184,7 +184,8 @@ def _finish(folder: Path, sampling: Callable[[], Run], potential: Potential | No
     except (GradientError, RunFailed):
         typer.echo(f"What was sampled until then is in {where}: stalegrad show {where}", err=True)
         raise
-    screens.show(console, inspect(folder), summarise(result), str(_findings(result, potential)))
+    told = str(_findings(result, potential)) if quiet else ""  # otherwise the sampling has told it
+    screens.show(console, inspect(folder), summarise(result), told)
     typer.echo(f"\nThe run is in {where}. Next:")
     for command, what in _NEXT.items():
         typer.echo(f"  stalegrad {command:6} {where}   {what}")

@@ -40,7 +40,7 @@ _COLOURS = {
 
 
 def show(console: Console, info: "Info", summary: Summary, findings: str) -> None:
-    """One run: its facts, its chains, some parameters, and what the diagnostics found, in words."""
+    """One run: its facts, its chains, some parameters, and what the diagnostics found, in words, unless empty."""
     console.print(Text.assemble((str(info.path), "bold"), "  ", _state(info.state)), soft_wrap=True)
     if info.failure:
         console.print(Text(info.failure.strip(), style="red"), soft_wrap=True)  # it may be a traceback
@@ -51,8 +51,9 @@ def show(console: Console, info: "Info", summary: Summary, findings: str) -> Non
         console.print()
         console.print(_parameters(summary))
         console.print(Text(_worst(summary), style="dim"))
-    console.print()
-    console.print(Text(findings))
+    if findings:
+        console.print()
+        console.print(Text(findings))
 
 
 def show_list(console: Console, rows: Sequence[dict[str, Any]]) -> None:

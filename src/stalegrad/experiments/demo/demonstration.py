@@ -110,4 +110,5 @@ def _write(analysis: Analysis, run: Run, data: Digits, out: Path) -> None:
     (out / "report.html").write_text(page(analysis.numbers, light, dark, str(out)), encoding="utf-8")
     values = analysis.predictions.functions
     functions = {FUNCTION_NAMES[name]: values[:, :, index] for index, name in enumerate(FUNCTIONS)}
-    write_report(run, out / "run.html", title="The run behind the digits", functions=functions)
+    title, findings = "The run behind the digits", run.diagnose(data.model(analysis.numbers["settings"]["batch_size"]))
+    write_report(run, out / "run.html", title=title, functions=functions, findings=findings)
