@@ -13,7 +13,7 @@ from stalegrad import cli
 from stalegrad.datasets import Dataset, SparseRows
 from stalegrad.engines import available_cores
 from stalegrad.estimates import speedup_interval
-from stalegrad.experiments import fig2, fig2_times
+from stalegrad.experiments import fig2, times
 from stalegrad.experiments.fig2_posterior import posterior
 from stalegrad.experiments.logistic_loss import MeanLogisticLoss
 from stalegrad.potentials.whitened import Whitened
@@ -185,13 +185,13 @@ def test_the_command_prints_a_table_and_says_what_it_wrote(numbers, monkeypatch,
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_real_engines_are_measured(model, engine):
     kernel = sg.SGLD(step_size=0.02)
-    calibration = fig2_times.calibrate(model.potential, kernel, engine, steps=300)
+    calibration = times.calibrate(model.potential, kernel, engine, steps=300)
     assert 0 < calibration.gradient < 0.1
     assert 0 < calibration.update <= calibration.served
-    one, two = (fig2_times.measure_times(model.potential, kernel, w, engine, steps=30 * w, slowed=0.01) for w in (1, 2))
+    one, two = (times.measure_times(model.potential, kernel, w, engine, steps=30 * w, slowed=0.01) for w in (1, 2))
     assert 0 < one.updates_per_second < 105  # no faster than the pauses allow
     assert 0 < two.updates_per_second < 220
     assert one.served > 0
     machine = calibration.machine()
-    rates = fig2_times.simulated_rates(machine, [1, 2], model.potential.size, seed=0, steps=500)
+    rates = times.simulated_rates(machine, [1, 2], model.potential.size, seed=0, steps=500)
     assert rates[0] <= rates[1] * 1.01

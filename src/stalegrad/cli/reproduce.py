@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from stalegrad.cli import reproduce_losses
 from stalegrad.cli.common import Out, Seed, console, written
 
 figures = typer.Typer(help="Reproduce a figure of the paper: a picture and all its numbers.", no_args_is_help=True)
@@ -41,18 +42,12 @@ def fig2(
     seed: Seed = 0,
 ) -> None:
     """Variance of the test loss on a9a against iterations and time, and the speedup of W workers, with intervals."""
-    from rich.progress import Progress, TimeElapsedColumn
-
     from stalegrad.experiments import fig2 as experiment
 
     out.mkdir(parents=True, exist_ok=True)
-    columns = (*Progress.get_default_columns()[:-1], TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting", total=1.0)
-        numbers = experiment.reproduce(
-            experiment.Settings(runs=runs, max_workers=max_workers, seed=seed),
-            report=lambda what, share: progress.update(task, description=what, completed=share),
-        )
+    with reproduce_losses.progress_bar() as report:
+        settings = experiment.Settings(runs=runs, max_workers=max_workers, seed=seed)
+        numbers = experiment.reproduce(settings, report=report)
     cluster, measured = numbers["cluster"], numbers["time_speedup_measured"]["speedup"]
     table = Table(title=f"Figure 2, {runs} runs: speedup at equal variance")
     for heading in ("workers", "mean τ", "iteration", "95 %", "cluster¹", "slowed²", "here³", "measured⁴"):
@@ -71,3 +66,6 @@ def fig2(
         f"times; ⁴ of this machine. Engine: {numbers['engine']}. ({numbers['seconds']:.0f} s)"
     )
     written(*experiment.save(numbers, out))
+
+
+reproduce_losses.add_to(figures)

@@ -12,7 +12,6 @@ MSE.
 moves. Lines are the closed form of :mod:`stalegrad.theory`, bars are 95 % intervals.
 """
 
-import json
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from stalegrad.estimates import precision
+from stalegrad.experiments.numbers_file import write_numbers
 from stalegrad.kernels import SGLD
 from stalegrad.potentials import GaussianMean
 from stalegrad.run import replay
@@ -136,9 +136,8 @@ def mixing_panel(settings: Settings) -> dict[str, Any]:
 
 def save(numbers: dict[str, Any], out: Path) -> tuple[Path, Path]:
     """Write fig1.json and fig1.png into the folder ``out``."""
-    out.mkdir(parents=True, exist_ok=True)
     text, picture = out / "fig1.json", out / "fig1.png"
-    text.write_text(json.dumps(numbers, indent=1) + "\n")
+    write_numbers(text, numbers)
     draw(numbers, picture)
     return text, picture
 

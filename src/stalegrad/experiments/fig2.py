@@ -25,7 +25,6 @@ a second of one). Three machines give the rates:
   all W. A gradient of this small model takes less time than handling it: asynchrony does not pay here.
 """
 
-import json
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +39,8 @@ from stalegrad.engines import available_cores
 from stalegrad.estimates import precision, speedup_interval
 from stalegrad.experiments.fig2_picture import draw
 from stalegrad.experiments.fig2_posterior import Posterior, posterior
-from stalegrad.experiments.fig2_times import (
+from stalegrad.experiments.numbers_file import write_numbers
+from stalegrad.experiments.times import (
     Machine,
     calibrate,
     measure_times,
@@ -245,17 +245,7 @@ def _curves(settings: Settings, model: Posterior, traces: list[Trace], estimates
 
 def save(numbers: dict[str, Any], out: Path) -> tuple[Path, Path]:
     """Write fig2.json and fig2.png into the folder ``out``."""
-    out.mkdir(parents=True, exist_ok=True)
     text, picture = out / "fig2.json", out / "fig2.png"
-    text.write_text(json.dumps(_finite(numbers), indent=1, allow_nan=False) + "\n")
+    write_numbers(text, numbers)
     draw(numbers, picture)
     return text, picture
-
-
-def _finite(value: Any) -> Any:
-    """The same with None for what JSON has no word for: the end of an interval that has none."""
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

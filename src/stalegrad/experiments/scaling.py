@@ -1,6 +1,5 @@
 """How a cluster would scale: staleness, throughput and speedup against the number of workers, from simulated traces."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 
 from stalegrad.admission import Policy
 from stalegrad.errors import ArgumentError
+from stalegrad.experiments.numbers_file import write_numbers
 from stalegrad.simulation import Law, Network, simulate
 from stalegrad.trace import ChainTrace
 
@@ -98,10 +98,9 @@ def _prediction(count: int, trace: ChainTrace, alone: float, update: float) -> P
 
 def save(predictions: Sequence[Prediction], settings: dict[str, Any], out: Path) -> tuple[Path, Path]:
     """Write scaling.json and scaling.png into the folder ``out``."""
-    out.mkdir(parents=True, exist_ok=True)
     text, picture = out / "scaling.json", out / "scaling.png"
     rows = [asdict(prediction) for prediction in predictions]
-    text.write_text(json.dumps({"settings": settings, "predictions": rows}, indent=1) + "\n")
+    write_numbers(text, {"settings": settings, "predictions": rows})
     draw(predictions, picture)
     return text, picture
 

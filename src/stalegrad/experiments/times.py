@@ -122,17 +122,12 @@ def calibrate(potential: Potential, kernel: Kernel, engine: str, *, steps: int) 
         engine: of the round trips, as for :func:`measure_times`.
         steps: how many of them.
     """
-    start = potential.initial()[None]
-    worker, chain, out = Worker(potential, 0, 0, 0), Chain(kernel, start, 0, 0), np.zeros_like(start)
-    gradients = _seconds(lambda count: worker.compute(start, count, out))
-    updates = _seconds(lambda count: chain.advance(out))
-    gradient, update = float(np.median(gradients)), float(np.median(updates))
-    low, high = np.quantile(gradients, [0.25, 0.75])
+    gradient, variation, update = time_step(potential, kernel)
     alone = measure_times(potential, kernel, 1, engine, steps=steps)  # last: by now all code is compiled
     served = max(alone.served or 0.0, update)
     return Calibration(
         gradient=gradient,
-        variation=float((high - low) / 1.35 / gradient),
+        variation=variation,
         update=update,
         served=served,
         exchange=max(0.0, 1 / alone.updates_per_second - gradient - served),
@@ -141,12 +136,32 @@ def calibrate(potential: Potential, kernel: Kernel, engine: str, *, steps: int) 
     )
 
 
+class Step(NamedTuple):
+    """Seconds of one step in this thread: medians, which interruptions do not move."""
+
+    gradient: float
+    variation: float
+    """Spread of the gradient's seconds over their mean, likewise robust."""
+    update: float
+
+
+def time_step(potential: Potential, kernel: Kernel, count: int = 2000) -> Step:
+    """Time ``count`` gradients and as many updates directly, without any engine."""
+    start = potential.initial()[None]
+    worker, chain, out = Worker(potential, 0, 0, 0), Chain(kernel, start, 0, 0), np.zeros_like(start)
+    warm_up = min(50, count)
+    gradients = _seconds(lambda number: worker.compute(start, number, out), count, warm_up)
+    updates = _seconds(lambda number: chain.advance(out), count, warm_up)
+    low, gradient, high = np.quantile(gradients, [0.25, 0.5, 0.75])
+    return Step(float(gradient), float((high - low) / 1.35 / gradient), float(np.median(updates)))
+
+
 def simulated_rates(machine: Machine, workers: Sequence[int], size: int, seed: int, steps: int = 4000) -> list[float]:
     """Updates a second of a simulated cluster for each number of workers."""
     return [updates_per_second(machine.trace(count, steps, size, seed).chains[0]) for count in workers]
 
 
-def _seconds(action: Callable[[int], object], count: int = 2000, warm_up: int = 50) -> list[float]:
+def _seconds(action: Callable[[int], object], count: int, warm_up: int) -> list[float]:
     """Seconds of each call, after some that compile and fill the caches."""
     times = []
     for number in range(warm_up + count):

@@ -1,0 +1,151 @@
+"""What is sampled: logistic regression on a9a, LeNet on MNIST and Cifar10-Quick on CIFAR-10, each with SGHMC."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from stalegrad import datasets, models, potentials
+from stalegrad.datasets import Dataset
+from stalegrad.experiments.times import Machine
+from stalegrad.kernels import SGHMC
+from stalegrad.models import Recipe
+from stalegrad.types import Array, IntArray
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model, how it is sampled, and how much of that a whole experiment is.
+
+    Args:
+        name: of the data set.
+        title: for people.
+        recipe: minibatches, learning rate and momentum, from which :meth:`Recipe.kernel` makes SGHMC.
+        iterations: L̄, updates for each worker, of a whole experiment.
+        points: how often on that way the test loss is evaluated.
+        seeds: repetitions of a whole experiment.
+        machine: times on the simulated cluster.
+    """
+
+    name: str
+    title: str
+    recipe: Recipe
+    iterations: int
+    points: int
+    seeds: int
+    machine: Machine
+
+    def smaller(self, **changes: Any) -> "Task":
+        """The same with other numbers."""
+        return replace(self, **changes)
+
+
+_LINK = {"latency": 5e-5, "bandwidth": 1.25e9}  # 10 Gbit/s
+
+TASKS = {
+    task.name: task
+    for task in (
+        Task(
+            "a9a", "logistic regression, a9a", Recipe(batch_size=50, lr=0.005), iterations=20_000, points=20, seeds=10,
+            machine=Machine(gradient=5e-3, variation=0.2, update=2e-5, **_LINK),
+        ),
+        Task(
+            "mnist", "LeNet, MNIST", models.LENET, iterations=20_000, points=20, seeds=3,
+            machine=Machine(gradient=25e-3, variation=0.2, update=1e-3, **_LINK),
+        ),
+        Task(
+            "cifar10", "Cifar10-Quick, CIFAR-10", models.CIFAR10_QUICK, iterations=20_000, points=20, seeds=2,
+            machine=Machine(gradient=130e-3, variation=0.2, update=3e-4, **_LINK),
+        ),
+    )
+}  # fmt: skip
+"""By name. The networks' gradients and updates take what one core of the development machine measured; that a gradient
+of a9a takes 5 ms is assumed, as in figure 2: in truth it takes microseconds, which no cluster can use. The network is
+assumed."""
+
+
+class Model(ABC):
+    """A potential with its test loss φ."""
+
+    potential: Any  # of a network: a TorchPotential, which only the extra has
+    labels: IntArray
+    """Of the test set, 0, 1, …."""
+
+    @abstractmethod
+    def start(self, seed: int) -> Array:
+        """θ_0."""
+
+    @abstractmethod
+    def log_likelihood(self, theta: Array) -> Array:
+        """Each datum's log p(y | x, θ) over the test set: minus their mean is φ, the test loss."""
+
+    @abstractmethod
+    def predict(self, theta: Array) -> Array:
+        """Probabilities of the classes of the test set."""
+
+    def kernel(self, task: Task, lr: float, temperature: float) -> SGHMC:
+        """SGHMC with momentum, schedule and minibatches of the task."""
+        return task.recipe.kernel(self.potential.n_data, lr=lr, temperature=temperature)
+
+
+class LogisticModel(Model):
+    """Logistic regression with a bias; chains start at zero."""
+
+    def __init__(self, data: Dataset, batch_size: int) -> None:
+        self.potential = potentials.Logistic(data.X, data.y, batch_size=batch_size, intercept=True)
+        self._X_test = data.X_test.toarray().astype(np.float64)
+        self._signs = np.asarray(data.y_test, np.float64)
+        self.labels = (self._signs > 0).astype(np.int64)
+
+    def start(self, seed: int) -> Array:
+        """Zero, which every chain shares."""
+        return np.asarray(self.potential.initial())
+
+    def log_likelihood(self, theta: Array) -> Array:
+        """−log(1 + exp(−s xᵀθ))."""
+        return np.asarray(-np.logaddexp(0, -self._signs * self._margins(theta)))
+
+    def predict(self, theta: Array) -> Array:
+        """Of both classes."""
+        chance = 1 / (1 + np.exp(-self._margins(theta)))
+        return np.column_stack([1 - chance, chance])
+
+    def _margins(self, theta: Array) -> Array:
+        return np.asarray(self._X_test @ theta[:-1].astype(np.float64) + theta[-1])
+
+
+class NetworkModel(Model):
+    """A network of :mod:`stalegrad.models`; every seed starts from other weights, as Caffe draws them."""
+
+    def __init__(self, network: Any, data: Dataset, batch_size: int, transform: Any) -> None:
+        self.potential = potentials.from_torch(
+            network(), "categorical", (data.X, data.y), batch_size=batch_size, transform=transform
+        )
+        self._network, self._test = network, (data.X_test, data.y_test)
+        self.labels = np.asarray(data.y_test)
+
+    def start(self, seed: int) -> Array:
+        """Weights of the network with this seed."""
+        weights = [parameter.detach().numpy().ravel() for parameter in self._network(seed).parameters()]
+        return np.concatenate(weights)
+
+    def log_likelihood(self, theta: Array) -> Array:
+        """Log softmax of the label."""
+        return np.asarray(self.potential.log_likelihood(theta, *self._test))
+
+    def predict(self, theta: Array) -> Array:
+        """Of the ten classes."""
+        return np.asarray(self.potential.predict(theta, self._test[0]))
+
+
+@lru_cache(maxsize=1)
+def model_of(name: str, batch_size: int) -> Model:
+    """The model of a task; kept, since making it takes longer than some units."""
+    if name == "a9a":
+        return LogisticModel(datasets.a9a(), batch_size)
+    if name == "mnist":
+        return NetworkModel(models.lenet, datasets.mnist(), batch_size, models.lenet_pixels)
+    data = datasets.cifar10()
+    return NetworkModel(models.cifar10_quick, data, batch_size, models.CentredPixels(data.X))
