@@ -53,11 +53,11 @@ distclean: clean  ## remove .venv as well
 # The package is installed in place (-e), so a change of the source needs no new installation.
 
 $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[demo]'
+	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install --quiet --constraint constraints.txt --editable '.[test]'
+	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[test]'
 	@touch $@ $(VENV)/.installed-demo
 
 $(BIN)/python:

@@ -6,7 +6,7 @@ import numpy as np
 
 from stalegrad.errors import GradientError, StoreError
 from stalegrad.jit import compiled
-from stalegrad.kernels.base import Address, Kernel
+from stalegrad.kernels.base import Address, Kernel, Split, whole
 from stalegrad.schedules import Constant
 from stalegrad.types import Array
 
@@ -20,12 +20,21 @@ class Chain:
         seed: the run's seed.
         chain: which chain of the run this is; with the seed it names the noise.
         first_repeat: number of the first repetition.
+        split: how the coordinates of an update are given to threads.
 
     ``position`` is θ_l and ``point`` is where the next gradient is wanted: arrays (R, n) that every update overwrites.
     """
 
-    def __init__(self, kernel: Kernel, position: Array, seed: int, chain: int, first_repeat: int = 0) -> None:
-        self.kernel = kernel
+    def __init__(
+        self,
+        kernel: Kernel,
+        position: Array,
+        seed: int,
+        chain: int,
+        first_repeat: int = 0,
+        split: Split = whole,
+    ) -> None:
+        self.kernel, self._split = kernel, split
         self.version = 0
         self.seed, self.chain, self.first_repeat = seed, chain, first_repeat
         self._key = seed if seed < 2**63 else seed - 2**64  # the same 64 bits as an int64: one type for compiled code
@@ -59,7 +68,7 @@ class Chain:
         if steps != self._steps:
             self._coefficients = np.array(self.kernel.coefficients(*steps), self.position.dtype)
             self._steps = steps
-        self.kernel.advance(self.state, gradient, self._coefficients, self._address())
+        self.kernel.advance(self.state, gradient, self._coefficients, self._address(), self._split)
         self.version += 1
         return steps[0]
 

@@ -25,6 +25,18 @@ from stalegrad.noise import Stream, normals
 from stalegrad.schedules import Schedule, as_schedule
 from stalegrad.types import Array
 
+Part = Callable[[int, int], None]
+"""Updates the coordinates from ``start``, a multiple of TILE, to before ``stop``."""
+
+Split = Callable[[Part, int], None]
+"""Calls a part for disjoint ranges that make up all n coordinates, and returns when all are done."""
+
+
+def whole(part: Part, n: int) -> None:
+    """All coordinates at once."""
+    part(0, n)
+
+
 State = Any  # a kernel's own NamedTuple of arrays; the first field is the position
 
 
@@ -92,11 +104,14 @@ class Kernel(ABC):
         """One update of whole arrays (NumPy, JAX or torch), with the given standard normal ``noise``; pure."""
 
     @abstractmethod
-    def advance(self, state: State, gradient: Array, coefficients: Array, address: Address) -> None:
+    def advance(
+        self, state: State, gradient: Array, coefficients: Array, address: Address, split: Split = whole
+    ) -> None:
         """One update in place, noise included, in one compiled pass over memory that releases the GIL.
 
         ``coefficients`` are those of :meth:`coefficients` as an array of the state's dtype, so that a chain with a
-        constant step makes them once.
+        constant step makes them once. ``split`` may give parts of the coordinates to several threads: the noise of a
+        coordinate does not depend on who draws it, so the bits are the same.
         """
 
 

@@ -9,7 +9,7 @@ from stalegrad.checks import real_number, whole_number
 from stalegrad.elementary import sqrt
 from stalegrad.errors import ArgumentError
 from stalegrad.jit import compiled, inlined
-from stalegrad.kernels.base import Address, Kernel, updates_with
+from stalegrad.kernels.base import Address, Kernel, Split, updates_with, whole
 from stalegrad.noise import TILE, Stream, fill_tile, scratch
 from stalegrad.types import Array
 
@@ -120,8 +120,13 @@ class PSGLD(Kernel):
         """One update of whole arrays."""
         return State(*formula(state.position, state.squares, gradient, noise, *self.coefficients(h, h)))
 
-    def advance(self, state: State, gradient: Array, coefficients: Array, address: Address) -> None:
+    def advance(
+        self, state: State, gradient: Array, coefficients: Array, address: Address, split: Split = whole
+    ) -> None:
         """One fused update in place."""
         theta, v = state
         seed, chain, update, repeat = address
-        _fused(theta, v, gradient, coefficients, seed, chain, repeat, update, 0, theta.shape[1])
+        split(
+            lambda start, stop: _fused(theta, v, gradient, coefficients, seed, chain, repeat, update, start, stop),
+            theta.shape[1],
+        )

@@ -9,7 +9,7 @@ from numba import types
 from stalegrad.checks import one_of, real_number, whole_number
 from stalegrad.errors import ArgumentError
 from stalegrad.jit import compiled, inlined
-from stalegrad.kernels.base import Address, Kernel, initial_momentum, updates_with
+from stalegrad.kernels.base import Address, Kernel, Split, initial_momentum, updates_with, whole
 from stalegrad.noise import TILE, Stream, fill_tile, scratch
 from stalegrad.schedules import Inverse
 from stalegrad.types import Array
@@ -202,12 +202,18 @@ class SGHMC(Kernel):
             return State(*euler(state.position, state.momentum, gradient, noise, *c))
         return State(*splitting(state.point, state.momentum, gradient, noise, *c))
 
-    def advance(self, state: State, gradient: Array, coefficients: Array, address: Address) -> None:
+    def advance(
+        self, state: State, gradient: Array, coefficients: Array, address: Address, split: Split = whole
+    ) -> None:
         """One fused update in place."""
         theta, q, point = state
         seed, chain, update, repeat = address
-        n = theta.shape[1]
-        if point is None:
-            _fused_euler(theta, q, gradient, coefficients, seed, chain, repeat, update, 0, n)
-        else:
-            _fused_splitting(theta, q, point, gradient, coefficients, seed, chain, repeat, update, 0, n)
+        noise_of = seed, chain, repeat, update
+
+        def part(start: int, stop: int) -> None:
+            if point is None:
+                _fused_euler(theta, q, gradient, coefficients, *noise_of, start, stop)
+            else:
+                _fused_splitting(theta, q, point, gradient, coefficients, *noise_of, start, stop)
+
+        split(part, theta.shape[1])

@@ -5,7 +5,7 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 from stalegrad.jit import compiled, inlined
-from stalegrad.kernels.base import Address, Kernel, updates_with
+from stalegrad.kernels.base import Address, Kernel, Split, updates_with, whole
 from stalegrad.noise import TILE, Stream, fill_tile, scratch
 from stalegrad.types import Array
 
@@ -74,8 +74,13 @@ class SGLD(Kernel):
         """One update of whole arrays."""
         return State(formula(state.position, gradient, noise, *self.coefficients(h, h)))
 
-    def advance(self, state: State, gradient: Array, coefficients: Array, address: Address) -> None:
+    def advance(
+        self, state: State, gradient: Array, coefficients: Array, address: Address, split: Split = whole
+    ) -> None:
         """One fused update in place."""
         theta = state.position
         seed, chain, update, first_repeat = address
-        _fused(theta, gradient, coefficients, seed, chain, first_repeat, update, 0, theta.shape[1])
+        split(
+            lambda start, stop: _fused(theta, gradient, coefficients, seed, chain, first_repeat, update, start, stop),
+            theta.shape[1],
+        )

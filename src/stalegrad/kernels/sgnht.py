@@ -9,7 +9,7 @@ import numpy as np
 from stalegrad.checks import one_of, real_number
 from stalegrad.elementary import exp
 from stalegrad.jit import compiled, inlined
-from stalegrad.kernels.base import Address, Kernel, initial_momentum
+from stalegrad.kernels.base import Address, Kernel, Split, initial_momentum, whole
 from stalegrad.noise import TILE, Stream, fill_tile, scratch
 from stalegrad.types import Array
 
@@ -157,16 +157,21 @@ class SGNHT(Kernel):
         energy = q * q if self.thermostats == "each" else (q * q).mean(axis=-1, keepdims=True)
         return State(theta, q, thermostat(xi, energy, h, temperature), point)
 
-    def advance(self, state: State, gradient: Array, coefficients: Array, address: Address) -> None:
+    def advance(
+        self, state: State, gradient: Array, coefficients: Array, address: Address, split: Split = whole
+    ) -> None:
         """One fused update in place. The sum over coordinates goes tile by tile, so threads cannot change it."""
         theta, q, xi, point = state
         repeats, n = theta.shape
-        shared, split = self.thermostats == "shared", point is not None
+        shared, splits = self.thermostats == "shared", point is not None
         energies = np.empty((repeats, -(-n // TILE)))
         seed, chain, update, repeat = address
-        _fused(
-            theta, q, xi, point if split else theta, energies, gradient, coefficients, split, shared,
-            seed, chain, repeat, update, 0, n,
+        split(
+            lambda start, stop: _fused(
+                theta, q, xi, point if splits else theta, energies, gradient, coefficients, splits, shared,
+                seed, chain, repeat, update, start, stop,
+            ),
+            n,
         )  # fmt: skip
         if shared:
             with np.errstate(over="ignore", invalid="ignore"):  # a chain that diverges is refused at its next gradient

@@ -1,0 +1,56 @@
+"""A sharded server: the same bits as an unsharded one, whatever the kernel, the length and the number of shards."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from stalegrad.chain import Chain
+from stalegrad.engines.shards import split_over
+from stalegrad.errors import ArgumentError
+from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT
+from stalegrad.kernels.base import whole
+from stalegrad.noise import TILE
+
+KERNELS = {
+    "SGLD": SGLD(step_size=0.01),
+    "SGHMC-euler": SGHMC(step_size=0.01, friction=2.0),
+    "SGHMC-splitting": SGHMC(step_size=0.01, friction=2.0, integrator="splitting"),
+    "SGNHT-shared": SGNHT(step_size=0.01, noise=1.0),
+    "SGNHT-each": SGNHT(step_size=0.01, noise=1.0, thermostats="each"),
+    "PSGLD": PSGLD(step_size=0.01, n_data=10, batch_size=2),
+}
+
+
+def states(kernel, size, split):
+    chain = Chain(kernel, np.linspace(-1, 1, 2 * size, dtype=np.float32).reshape(2, size), 7, 1, split=split)
+    for _ in range(5):
+        chain.advance(chain.point * np.float32(0.5))
+    return chain.snapshot()
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize(("size", "shards"), [(5 * TILE + 3, 2), (5 * TILE + 3, 3), (TILE - 1, 4)])
+def test_the_bits_are_those_of_one_thread(kernel, size, shards):
+    expected = states(kernel, size, whole)
+    for name, found in states(kernel, size, split_over(shards)).items():
+        assert_array_equal(found, expected[name], err_msg=name)
+
+
+def test_parts_are_whole_tiles_and_make_up_everything():
+    parts = []
+    split_over(3)(lambda start, stop: parts.append((start, stop)), 7 * TILE + 1)
+    assert sorted(parts) == [(0, 2 * TILE), (2 * TILE, 5 * TILE), (5 * TILE, 7 * TILE + 1)]
+
+
+def test_a_part_that_fails_is_heard_of():
+    def part(start, stop):
+        if start:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        split_over(2)(part, 4 * TILE)
+
+
+def test_no_shards_are_refused():
+    with pytest.raises(ArgumentError, match="shards"):
+        split_over(0)
