@@ -16,13 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
-import harness
 import numpy as np
-from burning import Burning
-from harness import Case
 from rich.console import Console
 
+import harness
 import stalegrad as sg
+from burning import Burning
+from harness import Case
 
 _MB = 1 << 20
 

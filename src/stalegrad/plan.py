@@ -9,7 +9,8 @@ import numpy as np
 from stalegrad.admission import POLICIES, Admission, Policy
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
-from stalegrad.engines import Engine, Inline, Processes, Threads
+from stalegrad.engines import MPI, Engine, Inline, Processes, Threads
+from stalegrad.engines.base import ALONE, Team, team_of
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
@@ -18,7 +19,12 @@ from stalegrad.recorder import Thinning
 from stalegrad.trace import MAX_SEED
 from stalegrad.types import Array
 
-ENGINES: dict[str, Callable[[], Engine]] = {"inline": Inline, "threads": Threads, "processes": Processes}
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "inline": Inline,
+    "threads": Threads,
+    "processes": Processes,
+    "mpi": MPI,
+}
 
 Kernels = Kernel | Sequence[Kernel]
 
@@ -30,6 +36,7 @@ class Plan:
     Args:
         start: θ_0 of every chain, (S, n).
         initial: the same if the user gave it, else None.
+        team: the processes that make the run.
     """
 
     potential: Potential
@@ -44,6 +51,7 @@ class Plan:
     thinning: Thinning
     start: Array
     initial: Array | None
+    team: Team = ALONE
 
     def chain(self, server: int, rows: int = 1, first_repeat: int = 0) -> Chain:
         """A chain before its first update, in so many repetitions."""
@@ -90,9 +98,12 @@ def make_plan(
     start, given = starts(initial, servers, potential)
     thinning = Thinning(burn_in, thin)
     thinning.refuse_unless_some(steps)
+    team = team_of(chosen, servers, workers)
+    team.meet(potential, seed)
     return Plan(
-        potential, kernels, chosen, steps, workers, servers, max_staleness, policy, seed, thinning, start, given
-    )
+        potential, kernels, chosen, steps, team.workers, servers, max_staleness, policy, seed, thinning, start, given,
+        team,
+    )  # fmt: skip
 
 
 def check_potential(potential: Any) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from stalegrad.chain import Chain
 from stalegrad.checks import whole_number
-from stalegrad.errors import ArgumentError
+from stalegrad.errors import ArgumentError, StalegradError
 from stalegrad.jit import compiled, inlined
 from stalegrad.noise import MAX_REPEATS
 from stalegrad.potentials import Potential
@@ -117,6 +117,19 @@ class Recorder:
                 self._kept[server] = index
 
         return record
+
+    def settle(self) -> StalegradError | None:
+        """What is in memory is as safe as it gets."""
+        return None
+
+    def arrays(self, server: int) -> tuple[Array, ...]:
+        """The draws of a chain and what was noted beside each of them, as they lie in memory."""
+        return tuple(column[0, server, : self._kept[server]] for column in (self._draws, *self._stats))
+
+    def reserve(self, server: int, kept: int) -> tuple[Array, ...]:
+        """The same arrays, for somebody to fill with so many draws."""
+        self._kept[server] = kept
+        return self.arrays(server)
 
     def _common(self, array: Array) -> Array:
         shared = array[:, :, : min(self._kept)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from stalegrad.admission import Policy
 from stalegrad.checks import one_of, real_number, whole_number
-from stalegrad.engines import Engine, Inline, Job, Outcome, available_cores
+from stalegrad.engines import Engine, Inline, Job, Outcome
 from stalegrad.engines.inline import execute
 from stalegrad.errors import ArgumentError, GradientError, StoreError
 from stalegrad.noise import MAX_REPEATS
@@ -53,14 +53,15 @@ def sample(
         potential: the model, see :mod:`stalegrad.potentials`.
         kernel: the sampler; a sequence gives every server its own, with its own step size.
         steps: L, accepted updates of each chain.
-        workers: W, workers of each server.
+        workers: W, workers of each server. With ``engine="mpi"`` the number of ranks decides.
         servers: S, independent chains.
         max_staleness: τ, the bound on staleness; None for no bound.
         policy: at the bound ``"drop"`` the gradient (the paper's) or let workers ``"wait"`` so that it holds.
         seed: of everything random. Inline, the same seed gives the same bits; on a real engine the order of arrival
             differs from run to run, and ``replay(run.trace, ...)`` gives the same bits.
-        engine: ``"threads"`` (the default), ``"processes"``, ``"inline"`` (a simulated cluster, executed in this
-            thread; the default with ``repeats``), or an engine object such as ``sg.engines.Processes(threads=2)``.
+        engine: ``"threads"`` (the default), ``"processes"``, ``"mpi"`` (all ranks of an ``mpiexec`` or ``srun`` call
+            this function), ``"inline"`` (a simulated cluster, executed in this thread; the default with ``repeats``),
+            or an engine object such as ``sg.engines.Processes(threads=2)``.
         initial: θ_0, (n,) for all chains or (S, n); None for the model's own start.
         burn_in: updates of each chain that are not kept.
         thin: keep every thin-th update after that.
@@ -78,6 +79,7 @@ def sample(
 
     Returns:
         A :class:`Run`. Ctrl-C and SIGTERM end it early with what has been sampled so far, ``run.interrupted`` says so.
+        With ``engine="mpi"`` rank 0 returns; the other ranks end here, see :class:`stalegrad.engines.MPI`.
 
     Raises:
         RunFailed: all workers of a chain failed too often in a row, or the store could not be written; the exception's
@@ -237,6 +239,8 @@ def _job(plan: Plan, recorder: Recorder) -> Job:
         max_staleness=plan.max_staleness,
         policy=plan.policy,
         seed=plan.seed,
+        recording=recorder,
+        team=plan.team,
     )
 
 
@@ -251,7 +255,7 @@ def _run(
     plan: Plan, job: Job, recorder: "Recorder | DiskRecorder", progress: bool, functions: Mapping[str, TestFunction]
 ) -> Outcome:
     """Run the job with a display beside it."""
-    if not progress:
+    if not progress or not plan.team.leads:
         return plan.engine.run(job)
     from stalegrad.progress import Progress, RunningAverages, verdict  # rich takes a while to import
 
@@ -262,7 +266,7 @@ def _run(
     finally:
         averages.close()
     if outcome.timing is not None:
-        print(verdict(outcome.timing, job.servers, job.workers, available_cores()), file=sys.stderr)
+        print(verdict(outcome.timing, job.servers, job.workers, plan.team.cores), file=sys.stderr)
     return outcome
 
 

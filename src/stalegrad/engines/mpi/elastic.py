@@ -1,0 +1,413 @@
+"""Workers that come and go while a run goes on: each is a job of its own, and may be killed at any time.
+
+MPI lets a process of one job connect to a port that another has opened, but the wait for it blocks, and nobody is told
+when the other side dies. So everything else goes through a folder that both see, and through heartbeats:
+
+    server-0.json              where server 0 can be reached, and how many places are free
+    server-0.knock.TOKEN       a worker wants to come in
+    server-0.enter.TOKEN       the server is waiting for that worker, and for no other, to connect
+"""
+
+import json
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import numpy as np
+
+from stalegrad.admission import Assignment
+from stalegrad.engines.base import available_cores
+from stalegrad.engines.mpi import packet as p
+from stalegrad.engines.mpi.crew import Crew, fingerprint
+from stalegrad.engines.mpi.link import Line, MpiLink
+from stalegrad.engines.mpi.working import Hand, Post
+from stalegrad.engines.service import Arrival, Failure
+from stalegrad.errors import ArgumentError, StalegradError
+from stalegrad.potentials.base import Potential
+from stalegrad.types import Array
+from stalegrad.worker import Worker
+
+if TYPE_CHECKING:
+    from stalegrad.engines.mpi.channel import Channel
+
+T = TypeVar("T")
+
+_HELLO, _WELCOME, _BEAT = 5, 6, 7  # tags
+_FORMAT = 1  # of the messages
+_CONNECT = 5  # seconds for a connection, once both sides are there
+_ADMISSION = 60.0  # seconds that a worker waits for a server to let it in
+_LONELY = 10.0  # seconds without any worker after which a server says so
+_NETMOD = "MPIR_CVAR_CH4_NETMOD"
+
+log = logging.getLogger("stalegrad")
+
+
+def choose_transport() -> None:
+    """Have MPICH use libfabric. Over UCX, its other transport, a worker that is killed can take the server with it."""
+    if "mpi4py.MPI" not in sys.modules:
+        os.environ.setdefault(_NETMOD, "ofi")
+
+
+def refuse_unless_elastic(crew: Crew) -> None:
+    """Refuse ranks that are no servers, and an MPI that is known not to survive the death of a worker."""
+    from stalegrad.engines.mpi import channel
+
+    if crew.comm.Get_size() != crew.servers:
+        crew.refuse(
+            ArgumentError(
+                "servers", crew.servers, f"and elastic=... want {crew.servers} ranks, one for each server; there are "
+                f"{crew.comm.Get_size()}", "Workers are started apart, with STALEGRAD_JOIN set.",
+            )
+        )  # fmt: skip
+    library = channel.about()
+    if "MPICH" not in library:
+        log.warning("elastic workers have been tried with MPICH only; this is %s", library)
+    elif "ucx" in channel.devices() and os.environ.get(_NETMOD) != "ofi":
+        crew.refuse(
+            StalegradError(
+                f"this MPICH uses UCX, over which a worker that is killed can take the server with it, and it was "
+                f"started before stalegrad could choose otherwise. Start the job with {_NETMOD}=ofi"
+            )
+        )
+
+
+class Door:
+    """Where workers come in to one server.
+
+    Args:
+        folder: that all see.
+        server: which server.
+        places: how many workers it may have.
+    """
+
+    def __init__(self, folder: Path, server: int, places: int) -> None:
+        from stalegrad.engines.mpi import channel
+
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder, self.server, self._name = folder, server, f"server-{server}"
+        for old in folder.glob(f"{self._name}.*"):
+            old.unlink(missing_ok=True)
+        try:
+            self._port = channel.open_port()
+        except channel.MpiError as error:
+            raise StalegradError(
+                f"this MPI ({channel.about()}) opens no port to which workers could connect ({error}). Start the "
+                "workers together with the servers, without elastic=..."
+            ) from error
+        self._channel, self.errors = channel, channel.MpiError
+        self.publish(places)
+
+    def publish(self, free: int) -> None:
+        """Say where the server is, and how many places are free."""
+        about = {"format": _FORMAT, "port": self._port, "free": free, "host": socket.gethostname(), "pid": os.getpid()}
+        partial = self.folder / f".{self._name}.partial"
+        partial.write_text(json.dumps(about), encoding="utf-8")
+        os.replace(partial, self.folder / f"{self._name}.json")
+
+    def admit(self) -> "Channel | None":
+        """Let one worker in, if there is any that knocks."""
+        for knock in sorted(self.folder.glob(f"{self._name}.knock.*")):
+            enter = knock.with_name(knock.name.replace(".knock.", ".enter."))
+            try:
+                os.replace(knock, enter)
+                return self._channel.accept(self._port, _CONNECT)
+            except FileNotFoundError:
+                continue  # it has given up
+            except self._channel.MpiError as error:
+                log.warning("a worker knocked at server %d but did not come in: %s", self.server, error)
+            finally:
+                enter.unlink(missing_ok=True)
+        return None
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        for left in self.folder.glob(f"{self._name}.*"):
+            left.unlink(missing_ok=True)
+        with suppress(self._channel.MpiError, OSError):
+            self._channel.close_port(self._port)
+        with suppress(OSError):
+            self.folder.rmdir()  # if it is empty
+
+
+class Pulse:
+    """Heartbeats on a channel, and when the other side was last heard."""
+
+    def __init__(self, channel: "Channel") -> None:
+        self._channel = channel
+        self._out, self._in = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self._beating = channel.sender(0, _BEAT, self._out)
+        self._hearing = channel.receiver(0, _BEAT, self._in)
+        self.heard = time.monotonic()
+        channel.start(self._hearing)
+
+    def beat(self) -> None:
+        """Give a sign of life, unless the last one is still on its way."""
+        if self._channel.done(self._beating):
+            self._channel.start(self._beating)
+
+    def listen(self) -> bool:
+        """Whether there was a sign of life since the last time."""
+        if not self._channel.done(self._hearing):
+            return False
+        self.heard = time.monotonic()
+        self._channel.start(self._hearing)
+        return True
+
+    @property
+    def silence(self) -> float:
+        """Seconds since the last sign of life."""
+        return time.monotonic() - self.heard
+
+
+class Guest:
+    """A worker that has connected."""
+
+    def __init__(self, channel: "Channel", potential: Potential) -> None:
+        self.line = Line(channel, 0, potential)
+        self.pulse = Pulse(channel)
+        self._hello = np.zeros(2, np.int64)
+        self._greeting = channel.receiver(0, _HELLO, self._hello)
+        self._welcome: Array = np.zeros(4, np.int64)
+        channel.start(self._greeting)
+
+    def introduced(self) -> bool:
+        """Whether it has said what its model is."""
+        return self.line.channel.done(self._greeting)
+
+    def fits(self, model: int) -> bool:
+        """Whether that is the model of the run."""
+        return self._hello.tolist() == [_FORMAT, model]
+
+    def welcome(self, server: int, place: int, incarnation: int) -> None:
+        """Tell it whose worker it is; place −1 sends it away."""
+        self._welcome[:] = _FORMAT, server, place, incarnation
+        self.line.channel.post(0, _WELCOME, self._welcome)
+
+
+class ElasticLink(MpiLink):
+    """A server's lines to whoever has joined.
+
+    Args:
+        door: where they come in.
+        potential: the model.
+        seed: of the run.
+        heartbeat: seconds of silence after which a worker is taken for dead.
+        beside: called from time to time while the server waits.
+    """
+
+    def __init__(
+        self, door: Door, potential: Potential, seed: int, heartbeat: float, beside: Callable[[], None]
+    ) -> None:
+        super().__init__({}, beside)
+        self._door, self._potential, self._heartbeat = door, potential, heartbeat
+        self._model = fingerprint(potential, seed)
+        self._open: dict[int, int] = {}  # places that are free, and the incarnation that is to take each
+        self._incarnation: dict[int, int] = {}
+        self._guests: dict[int, Guest] = {}
+        self._waiting: list[Guest] = []  # connected, but not introduced yet
+        self._gone: list[Guest] = []  # MPI may still write to their memory
+        self._news: deque[Failure] = deque()
+        self._lonely = time.monotonic()
+
+    def start(self, worker: int, incarnation: int) -> None:
+        """Have a worker start again; or, if it is gone, leave its place to another."""
+        self._incarnation[worker] = incarnation
+        if worker in self.lines:
+            super().start(worker, incarnation)
+        else:
+            self._open[worker] = incarnation
+            self._publish()
+
+    def send(self, assignment: Assignment, point: Array) -> None:
+        """Send a worker its point. One that cannot be reached is gone."""
+        if assignment.worker in self.lines:
+            try:
+                super().send(assignment, point)
+            except self._door.errors as error:
+                self._lose(assignment.worker, f"it cannot be reached: {error}")
+
+    def receive(self, timeout: float) -> Arrival | None:
+        """Wait for a worker, for the death of one, or for a new one."""
+        return self._news.popleft() if self._news else super().receive(timeout)
+
+    def close(self) -> None:
+        """Tell all that it is over, and close the door."""
+        self._door.close()
+        super().close()
+
+    def _finished(self) -> Iterable[int]:
+        return [worker for worker, line in self.lines.items() if line.has_heard()]
+
+    def _look_beside(self) -> None:
+        super()._look_beside()
+        self._look_for_signs_of_life()
+        if self._open and (channel := self._door.admit()) is not None:
+            self._waiting.append(Guest(channel, self._potential))
+        for guest in [guest for guest in self._waiting if guest.introduced()]:
+            self._waiting.remove(guest)
+            self._seat(guest)
+
+    def _seat(self, guest: Guest) -> None:
+        """Give a worker that has introduced itself a place."""
+        if not self._open or not guest.fits(self._model):
+            guest.welcome(self._door.server, -1, 0)
+            self._gone.append(guest)
+            return
+        place = min(self._open)
+        incarnation = self._open.pop(place)
+        guest.welcome(self._door.server, place, incarnation)
+        self._guests[place], self.lines[place] = guest, guest.line
+        guest.line.listen()
+        guest.line.note(p.START, incarnation)
+        self._publish()
+
+    def _look_for_signs_of_life(self) -> None:
+        for worker, guest in list(self._guests.items()):
+            if guest.pulse.listen():
+                guest.pulse.beat()
+            elif guest.pulse.silence > self._heartbeat:
+                self._lose(worker, f"no sign of life for {guest.pulse.silence:.1f} s")
+        for guest in [guest for guest in self._waiting if guest.pulse.silence > self._heartbeat]:
+            self._waiting.remove(guest)
+            self._gone.append(guest)
+        if self._guests:
+            self._lonely = time.monotonic()
+        elif time.monotonic() - self._lonely > _LONELY:
+            self._lonely = time.monotonic() + 5 * _LONELY
+            log.warning(
+                "server %d has no workers. They join with STALEGRAD_JOIN=%s", self._door.server, self._door.folder
+            )
+
+    def _lose(self, worker: int, why: str) -> None:
+        self._gone.append(self._guests.pop(worker))
+        del self.lines[worker]
+        self._arrived = deque(other for other in self._arrived if other != worker)
+        self._news.append(Failure(worker, self._incarnation[worker], "died", why))
+
+    def _publish(self) -> None:
+        self._door.publish(len(self._open))
+
+
+class Joining:
+    """A process that is to work for a server that it finds in a folder; see :class:`stalegrad.engines.base.Team`.
+
+    Args:
+        folder: of the run.
+        heartbeat: seconds of silence after which the server is taken for dead.
+        slow: extra seconds per gradient, by worker.
+    """
+
+    leads, workers = False, 1
+
+    def __init__(self, folder: Path, heartbeat: float, slow: Mapping[int, float]) -> None:
+        self._folder, self._heartbeat, self._slow = folder, heartbeat, slow
+        self.cores = available_cores()
+
+    def meet(self, potential: Potential, seed: int) -> NoReturn:
+        """Join, work until the run is over, and end this process."""
+        from stalegrad.engines.mpi import channel
+
+        if not channel.two_threads_may_call():
+            raise StalegradError(
+                f"this MPI ({channel.about()}) does not let a second thread give signs of life. Start the workers "
+                "together with the servers, without elastic=..."
+            )
+        line = self._enter()
+        server, place, incarnation = self._introduce(line, fingerprint(potential, seed))
+        with Heart(Pulse(line), self._heartbeat) as heart:
+            post = Post(Line(line, 0, potential), Worker(potential, seed, server, place), incarnation)
+            Hand([post], self._slow.get(place, 0.0), heart.check).work()
+        raise SystemExit(0)
+
+    def first(self, lead: Callable[[], T], tell: Callable[[T], str], follow: Callable[[str], T]) -> T:
+        """Never called: :meth:`meet` does not return."""
+        raise NotImplementedError
+
+    def _enter(self) -> "Channel":
+        """Knock at the server that has most places free, and connect when it is our turn."""
+        from stalegrad.engines.mpi import channel
+
+        name, about = self._emptiest()
+        knock = self._folder / f"{name}.knock.{uuid.uuid4().hex}"
+        knock.touch()
+        enter = knock.with_name(knock.name.replace(".knock.", ".enter."))
+        deadline = time.monotonic() + _ADMISSION
+        try:
+            while not enter.exists():
+                if time.monotonic() > deadline:
+                    raise StalegradError(
+                        f"{name} in {self._folder} has not let us in for {_ADMISSION:.0f} s: is it up?"
+                    )
+                time.sleep(0.02)
+        finally:
+            knock.unlink(missing_ok=True)
+        try:
+            return channel.connect(about["port"], _CONNECT, threading.Lock())
+        except channel.MpiError as error:
+            raise StalegradError(f"{name} on {about['host']} could not be reached: {error}") from error
+
+    def _emptiest(self) -> tuple[str, dict[str, Any]]:
+        found = {}
+        for path in self._folder.glob("server-*.json"):
+            with suppress(OSError, ValueError):
+                found[path.stem] = json.loads(path.read_text(encoding="utf-8"))
+        if not found:
+            raise StalegradError(f"no server has its door open in {self._folder}. Start the run first")
+        name = max(found, key=lambda name: (found[name]["free"], uuid.uuid4().int))  # chance decides between equals
+        if not found[name]["free"]:
+            raise StalegradError(f"all places in {self._folder} are taken. Give the run more workers=...")
+        return name, found[name]
+
+    def _introduce(self, channel: "Channel", model: int) -> tuple[int, int, int]:
+        channel.send(0, _HELLO, np.array([_FORMAT, model]))
+        welcome = np.zeros(4, np.int64)
+        hearing = channel.receiver(0, _WELCOME, welcome)
+        channel.start(hearing)
+        if not channel.wait(hearing, self._heartbeat + _ADMISSION):
+            raise StalegradError("the server has let us in and then said nothing")
+        _, server, place, incarnation = welcome.tolist()
+        if place < 0:
+            raise ArgumentError(
+                "engine", "mpi", "the run that was to be joined has another model or seed, or no place left",
+                "A worker calls sg.sample as the server does, on the same data.",
+            )  # fmt: skip
+        return server, place, incarnation
+
+
+class Heart:
+    """Gives signs of life in a thread of its own, also while a gradient is computed."""
+
+    def __init__(self, pulse: Pulse, patience: float) -> None:
+        self._pulse, self._patience = pulse, patience
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stalegrad-heart", daemon=True)
+
+    def __enter__(self) -> "Heart":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """End this worker if the server has fallen silent."""
+        if self._pulse.silence > self._patience:
+            raise StalegradError(f"the server has given no sign of life for {self._pulse.silence:.0f} s")
+
+    def _run(self) -> None:
+        from stalegrad.engines.mpi.channel import MpiError
+
+        while not self._stop.wait(self._patience / 5):
+            with suppress(MpiError):  # the server is gone, or nearly: its silence will tell
+                self._pulse.beat()
+                self._pulse.listen()
