@@ -8,9 +8,10 @@ import atexit
 import json
 import logging
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from contextlib import suppress
+from typing import Any, Self
 
 import numpy as np
 from mpi4py import MPI
@@ -19,7 +20,6 @@ from stalegrad.engines.waiting import Doze
 from stalegrad.types import Array, IntArray
 
 _PIECE = 1 << 30  # bytes of a message; older MPI libraries count in 31 bits
-_GRACE = 60.0  # seconds that rank 0 waits at its exit for ranks that are still computing
 
 log = logging.getLogger("stalegrad")
 
@@ -32,25 +32,18 @@ class Channel:
 
     Args:
         comm: the communicator.
-        tolerant: whether ranks at the other end may die. What MPI then reports, on whichever transfer it happens to
-            look at, is no reason to end.
-        lock: held during every call, where two threads use the channel.
     """
 
-    def __init__(self, comm: MPI.Comm, tolerant: bool = False, lock: AbstractContextManager[Any] | None = None) -> None:
-        self.comm, self.tolerant = comm, tolerant
+    def __init__(self, comm: MPI.Comm) -> None:
+        self.comm = comm
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
-        self._lock = nullcontext() if lock is None else lock
-        self.kept: list[Any] = []
-        """What must not be freed before the channel is."""
 
     @classmethod
-    def among(cls, comm: Any, tolerant: bool = False) -> "Channel":
+    def among(cls, comm: MPI.Comm) -> Self:
         """A channel of its own among the ranks of a communicator; waits until all of them are there."""
         copy, request = comm.Idup()
-        first = cls(comm)
-        first.wait(request)
-        return cls(copy, tolerant)
+        cls(comm).wait(request)
+        return cls(copy)
 
     def sender(self, peer: int, tag: int, buffer: Array) -> Request:
         """A transfer that can be started again and again."""
@@ -62,25 +55,15 @@ class Channel:
 
     def start(self, request: Request) -> None:
         """Start a transfer."""
-        with self._lock:
-            request.Start()
+        request.Start()
 
     def done(self, request: MPI.Request) -> bool:
         """Whether a transfer is over, or was never started."""
-        try:
-            with self._lock:
-                return request.Test()
-        except MpiError:
-            if not self.tolerant:
-                raise
-            return False
+        return request.Test()
 
     def some(self, requests: list[Request]) -> Sequence[int]:
         """Which of several transfers have come to their end since the last look."""
-        if self.tolerant:
-            return [k for k, request in enumerate(requests) if self.done(request)]
-        with self._lock:
-            return MPI.Request.Testsome(requests) or ()
+        return MPI.Request.Testsome(requests) or ()
 
     def wait(self, request: MPI.Request, timeout: float | None = None) -> bool:
         """Wait for the end of a transfer; whether it has come in time."""
@@ -88,8 +71,7 @@ class Channel:
 
     def post(self, peer: int, tag: int, buffer: Array) -> MPI.Request:
         """Start a transfer that is made once; the buffer must be left alone until it is over."""
-        with self._lock:
-            return self.comm.Isend([buffer, MPI.BYTE], peer, tag)
+        return self.comm.Isend([buffer, MPI.BYTE], peer, tag)
 
     def send(self, peer: int, tag: int, array: Array) -> None:
         """Send an array of any size."""
@@ -152,13 +134,50 @@ class Channel:
 
     def give_back(self, *requests: Request) -> None:
         """Free transfers that are not under way."""
-        with self._lock:
-            for request in requests:
-                request.Free()
+        for request in requests:
+            request.Free()
 
     def free(self) -> None:
         """Give the communicator back."""
         self.comm.Free()
+
+
+class FrailChannel(Channel):
+    """A channel to processes that may die, which two threads may use.
+
+    What MPI reports of a death, on whichever transfer it happens to look at, is no reason to end, and what cannot be
+    sent is lost: the silence of the dead will tell.
+    """
+
+    def __init__(self, comm: MPI.Comm) -> None:
+        super().__init__(comm)
+        comm.Set_errhandler(MPI.ERRORS_RETURN)
+        self._lock = threading.Lock()
+
+    def start(self, request: Request) -> None:
+        """Start a transfer."""
+        with suppress(MpiError), self._lock:
+            request.Start()
+
+    def done(self, request: MPI.Request) -> bool:
+        """Whether a transfer is over, as far as can be told."""
+        try:
+            with self._lock:
+                return request.Test()
+        except MpiError:
+            return False
+
+    def some(self, requests: list[Request]) -> Sequence[int]:
+        """Which of several transfers are over."""
+        return [k for k, request in enumerate(requests) if self.done(request)]
+
+    def post(self, peer: int, tag: int, buffer: Array) -> MPI.Request:
+        """Start a transfer that is made once."""
+        try:
+            with self._lock:
+                return super().post(peer, tag, buffer)
+        except MpiError:
+            return MPI.REQUEST_NULL
 
 
 def _pieces(array: Array) -> Iterator[Array]:
@@ -192,6 +211,8 @@ class Exit:
         self.awaited = False
         self.last: Channel | None = None
         """The channel on which all say farewell."""
+        self.patience = 60.0
+        """Seconds that rank 0 then waits for workers that are still computing, and may hang."""
         atexit.register(self._leave)
 
     def _leave(self) -> None:
@@ -201,7 +222,7 @@ class Exit:
             sys.stdout.flush()
             sys.stderr.flush()
             MPI.COMM_WORLD.Abort(1)
-        if self.last is not None and not self.last.barrier(_GRACE if self.last.rank == 0 else None):
+        if self.last is not None and not self.last.barrier(None if self.last.rank else self.patience):
             log.warning("some workers do not answer; the run is complete, and the job ends without them")
             sys.stdout.flush()
             MPI.COMM_WORLD.Abort(0)
@@ -244,19 +265,14 @@ def close_port(port: str) -> None:
     MPI.Close_port(port)
 
 
-def accept(port: str, seconds: int) -> Channel:
+def accept(port: str, seconds: int) -> FrailChannel:
     """Let one process in that is about to connect; :class:`MpiError` if it does not come in time."""
-    return _joined(MPI.COMM_SELF.Accept(port, _within(seconds)), None)
+    return FrailChannel(MPI.COMM_SELF.Accept(port, _within(seconds)))
 
 
-def connect(port: str, seconds: int, lock: AbstractContextManager[Any]) -> Channel:
+def connect(port: str, seconds: int) -> FrailChannel:
     """Join the process that has opened a port; :class:`MpiError` if it does not let us in in time."""
-    return _joined(MPI.COMM_SELF.Connect(port, _within(seconds)), lock)
-
-
-def _joined(comm: MPI.Comm, lock: AbstractContextManager[Any] | None) -> Channel:
-    comm.Set_errhandler(MPI.ERRORS_RETURN)
-    return Channel(comm, tolerant=True, lock=lock)
+    return FrailChannel(MPI.COMM_SELF.Connect(port, _within(seconds)))
 
 
 def _within(seconds: int) -> MPI.Info:

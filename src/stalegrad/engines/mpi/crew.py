@@ -62,7 +62,8 @@ class Crew:
         """Wait for all ranks, and count their processors."""
         from stalegrad.engines.mpi import channel
 
-        self._channel = channel.Channel.among(self.comm, tolerant=self.layout is None)
+        kind = channel.FrailChannel if self.layout is None else channel.Channel
+        self._channel = kind.among(self.comm)
         host = zlib.crc32(socket.gethostname().encode())
         told = self.channel.everybody(
             [fingerprint(potential, seed), self.servers, host, available_cores(), os.cpu_count() or 1]

@@ -28,7 +28,7 @@ from stalegrad.admission import Assignment
 from stalegrad.engines.base import available_cores
 from stalegrad.engines.mpi import packet as p
 from stalegrad.engines.mpi.crew import Crew, fingerprint
-from stalegrad.engines.mpi.link import Line, MpiLink
+from stalegrad.engines.mpi.link import KEPT, Line, MpiLink
 from stalegrad.engines.mpi.working import Hand, Post
 from stalegrad.engines.service import Arrival, Failure
 from stalegrad.errors import ArgumentError, StalegradError
@@ -103,7 +103,7 @@ class Door:
                 f"this MPI ({channel.about()}) opens no port to which workers could connect ({error}). Start the "
                 "workers together with the servers, without elastic=..."
             ) from error
-        self._channel, self.errors = channel, channel.MpiError
+        self._channel = channel
         self.publish(places)
 
     def publish(self, free: int) -> None:
@@ -197,6 +197,7 @@ class ElasticLink(MpiLink):
     """A server's lines to whoever has joined.
 
     Args:
+        channel: between the servers; every worker has one of its own.
         door: where they come in.
         potential: the model.
         seed: of the run.
@@ -205,16 +206,21 @@ class ElasticLink(MpiLink):
     """
 
     def __init__(
-        self, door: Door, potential: Potential, seed: int, heartbeat: float, beside: Callable[[], None]
+        self,
+        channel: "Channel",
+        door: Door,
+        potential: Potential,
+        seed: int,
+        heartbeat: float,
+        beside: Callable[[], None],
     ) -> None:
-        super().__init__({}, beside)
+        super().__init__(channel, {}, beside)
         self._door, self._potential, self._heartbeat = door, potential, heartbeat
         self._model = fingerprint(potential, seed)
         self._open: dict[int, int] = {}  # places that are free, and the incarnation that is to take each
         self._incarnation: dict[int, int] = {}
         self._guests: dict[int, Guest] = {}
         self._waiting: list[Guest] = []  # connected, but not introduced yet
-        self._gone: list[Guest] = []  # MPI may still write to their memory
         self._news: deque[Failure] = deque()
         self._lonely = time.monotonic()
 
@@ -228,12 +234,9 @@ class ElasticLink(MpiLink):
             self._publish()
 
     def send(self, assignment: Assignment, point: Array) -> None:
-        """Send a worker its point. One that cannot be reached is gone."""
+        """Send a worker its point, unless it has just died and the service is yet to hear of it."""
         if assignment.worker in self.lines:
-            try:
-                super().send(assignment, point)
-            except self._door.errors as error:
-                self._lose(assignment.worker, f"it cannot be reached: {error}")
+            super().send(assignment, point)
 
     def receive(self, timeout: float) -> Arrival | None:
         """Wait for a worker, for the death of one, or for a new one."""
@@ -242,6 +245,7 @@ class ElasticLink(MpiLink):
     def close(self) -> None:
         """Tell all that it is over, and close the door."""
         self._door.close()
+        KEPT.extend((*self._waiting, *self._guests.values()))
         super().close()
 
     def _finished(self) -> Iterable[int]:
@@ -260,7 +264,7 @@ class ElasticLink(MpiLink):
         """Give a worker that has introduced itself a place."""
         if not self._open or not guest.fits(self._model):
             guest.welcome(self._door.server, -1, 0)
-            self._gone.append(guest)
+            KEPT.append(guest)
             return
         place = min(self._open)
         incarnation = self._open.pop(place)
@@ -278,7 +282,7 @@ class ElasticLink(MpiLink):
                 self._lose(worker, f"no sign of life for {guest.pulse.silence:.1f} s")
         for guest in [guest for guest in self._waiting if guest.pulse.silence > self._heartbeat]:
             self._waiting.remove(guest)
-            self._gone.append(guest)
+            KEPT.append(guest)
         if self._guests:
             self._lonely = time.monotonic()
         elif time.monotonic() - self._lonely > _LONELY:
@@ -288,8 +292,9 @@ class ElasticLink(MpiLink):
             )
 
     def _lose(self, worker: int, why: str) -> None:
-        self._gone.append(self._guests.pop(worker))
-        del self.lines[worker]
+        KEPT.append(self._guests.pop(worker))
+        if self.lines.pop(worker) is self._given:
+            self._given = None
         self._arrived = deque(other for other in self._arrived if other != worker)
         self._news.append(Failure(worker, self._incarnation[worker], "died", why))
 
@@ -351,7 +356,7 @@ class Joining:
         finally:
             knock.unlink(missing_ok=True)
         try:
-            return channel.connect(about["port"], _CONNECT, threading.Lock())
+            return channel.connect(about["port"], _CONNECT)
         except channel.MpiError as error:
             raise StalegradError(f"{name} on {about['host']} could not be reached: {error}") from error
 
@@ -405,9 +410,6 @@ class Heart:
             raise StalegradError(f"the server has given no sign of life for {self._pulse.silence:.0f} s")
 
     def _run(self) -> None:
-        from stalegrad.engines.mpi.channel import MpiError
-
         while not self._stop.wait(self._patience / 5):
-            with suppress(MpiError):  # the server is gone, or nearly: its silence will tell
-                self._pulse.beat()
-                self._pulse.listen()
+            self._pulse.beat()
+            self._pulse.listen()

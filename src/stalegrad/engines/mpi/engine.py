@@ -79,6 +79,8 @@ class MPI:
         if join := os.environ.get(JOIN):
             return Joining(Path(join), self.heartbeat, self.slow)
         library.exiting.awaited = True
+        if self.patience is not None:
+            library.exiting.patience = self.patience
         if library.exiting.last is not None and library.exiting.last.size > 1:
             raise ArgumentError(
                 "engine", self, "has no other ranks any more: they ended with the first sg.sample",
@@ -111,12 +113,12 @@ class MPI:
         care = Care(self.patience, self.restarts, elastic=self.elastic is not None)
         if self.elastic is not None:
             door = Door(Path(self.elastic), crew.rank, job.workers)
-            guests = partial(ElasticLink, door, job.potential, job.seed, self.heartbeat)
+            guests = partial(ElasticLink, crew.channel, door, job.potential, job.seed, self.heartbeat)
             return serve(job, crew.channel, crew.rank, guests, job.workers, care)
         assert crew.layout is not None
         ranks = crew.layout.workers_of(crew.rank)
         lines = {number: Line(crew.channel, rank, job.potential) for number, rank in enumerate(ranks)}
-        return serve(job, crew.channel, crew.rank, partial(MpiLink, lines), len(ranks), care)
+        return serve(job, crew.channel, crew.rank, partial(MpiLink, crew.channel, lines), len(ranks), care)
 
     def _work(self, job: Job, crew: Crew) -> list[Report]:
         assert crew.layout is not None

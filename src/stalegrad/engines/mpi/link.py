@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 _TAG = 1
 _BESIDE = 0.1  # seconds between looks at anything but workers
-_GRACE = 5.0  # seconds that workers have at the end for the gradient that they are computing
+_GRACE = 2.0  # seconds that workers have at the end for the gradient that they are computing
+
+KEPT: list[Any] = []
+"""What MPI may still write to, however long ago its run was: it must not be freed."""
 
 
 class Line:
@@ -62,7 +65,8 @@ class Line:
 
     def clear(self) -> None:
         """Wait until ``outgoing`` may be written to: what it held is on its way, or has been received."""
-        self.channel.wait(self._sending)
+        if not self.channel.done(self._sending):
+            self.channel.wait(self._sending)
 
     def send(self) -> None:
         """Send ``outgoing``, with its vector. What it held before has been received: it was answered."""
@@ -87,12 +91,13 @@ class MpiLink:
     """A server's lines to workers that were started with it. They cannot be ended, only told to start again.
 
     Args:
+        channel: to all of them.
         lines: by the worker's number.
         beside: called from time to time while the server waits.
     """
 
-    def __init__(self, lines: Mapping[int, Line], beside: Callable[[], None]) -> None:
-        self.lines = dict(lines)
+    def __init__(self, channel: "Channel", lines: Mapping[int, Line], beside: Callable[[], None]) -> None:
+        self._channel, self.lines = channel, dict(lines)
         self._beside, self._looked = beside, 0.0
         self._arrived: deque[int] = deque()
         self._given: Line | None = None  # whose message the service may still be looking at
@@ -149,7 +154,7 @@ class MpiLink:
                     self.lines[worker].listen()
         for worker, line in self.lines.items():
             if worker in silent:
-                line.channel.kept.append(line)  # it may still write to our memory
+                KEPT.append(line)
             else:
                 line.close()
 
@@ -161,10 +166,7 @@ class MpiLink:
         return bool(self._arrived)
 
     def _finished(self) -> Iterable[int]:
-        if not self._requests:
-            return ()
-        (channel,) = {line.channel for line in self.lines.values()}
-        return (self._numbers[k] for k in channel.some(self._requests))
+        return [self._numbers[k] for k in self._channel.some(self._requests)]
 
     def _look_beside(self) -> None:
         self._beside()
