@@ -131,6 +131,13 @@ def twice(folder):
     sg.sample(small_model(), KERNEL, steps=100, engine="mpi", progress=False)
 
 
+def hung(folder):
+    """One of two workers never answers again."""
+    model = FaultyModel(folder / "calls", {20: "hang"}, seconds=0.02)
+    run = sg.sample(model, KERNEL, steps=100, engine=sg.engines.MPI(patience=0.5), progress=False)
+    tell(kinds=[event.kind for event in run.events], steps=run.trace.chains[0].steps, same=replayed(run))
+
+
 def idle(folder):
     """Each rank's CPU time over that which passes between its first and its last gradient or update."""
     seen = []

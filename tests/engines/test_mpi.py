@@ -89,7 +89,8 @@ def until(there, job, what):
 def compiled():
     """Compile here what the ranks need, once, rather than on every rank at the same time."""
     for kernel in (*KERNELS, KERNEL):
-        sg.sample(small_model(), kernel, steps=4, engine="threads", progress=False)
+        run = sg.sample(small_model(), kernel, steps=4, engine="threads", progress=False)
+        sg.replay(run.trace, small_model(), kernel)
 
 
 def test_the_conformance_suite_and_bit_exact_replay_of_every_shape(tmp_path):
@@ -177,6 +178,13 @@ def test_only_rank_0_goes_on_and_is_told_when_it_has_nobody_left(tmp_path):
     assert told == [{"rank": 0}]
     assert "they ended with the first sg.sample" in err
     assert "of their time in gradients" in err  # the verdict of the first run
+
+
+def test_a_rank_that_hangs_is_left_behind(tmp_path):
+    status, told, err = mpi(3, "hung", tmp_path)
+    assert told == [{"kinds": ["hung"], "steps": 100, "same": True}]
+    assert "some workers do not answer; the run is complete" in err
+    assert status == 0, err
 
 
 def test_idle_ranks_leave_the_processor_to_others(tmp_path):

@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Self
@@ -19,6 +20,7 @@ from mpi4py import MPI
 from stalegrad.engines.waiting import Doze
 from stalegrad.types import Array, IntArray
 
+_LAST_WORDS = 0.5  # seconds; what a rank prints right before it ends the job may get lost
 _PIECE = 1 << 30  # bytes of a message; older MPI libraries count in 31 bits
 
 log = logging.getLogger("stalegrad")
@@ -149,20 +151,21 @@ class FrailChannel(Channel):
     sent is lost: the silence of the dead will tell.
     """
 
+    lock = threading.Lock()  # one for all: MPI may want one call at a time, whatever the communicator
+
     def __init__(self, comm: MPI.Comm) -> None:
         super().__init__(comm)
         comm.Set_errhandler(MPI.ERRORS_RETURN)
-        self._lock = threading.Lock()
 
     def start(self, request: Request) -> None:
         """Start a transfer."""
-        with suppress(MpiError), self._lock:
+        with suppress(MpiError), self.lock:
             request.Start()
 
     def done(self, request: MPI.Request) -> bool:
         """Whether a transfer is over, as far as can be told."""
         try:
-            with self._lock:
+            with self.lock:
                 return request.Test()
         except MpiError:
             return False
@@ -174,7 +177,7 @@ class FrailChannel(Channel):
     def post(self, peer: int, tag: int, buffer: Array) -> MPI.Request:
         """Start a transfer that is made once."""
         try:
-            with self._lock:
+            with self.lock:
                 return super().post(peer, tag, buffer)
         except MpiError:
             return MPI.REQUEST_NULL
@@ -218,13 +221,15 @@ class Exit:
     def _leave(self) -> None:
         if MPI.Is_finalized():
             return
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if self.awaited or hasattr(sys, "last_value"):  # a traceback has been printed: let the launcher pass it on
+            time.sleep(_LAST_WORDS)
         if self.awaited and MPI.COMM_WORLD.Get_size() > 1:
-            sys.stdout.flush()
-            sys.stderr.flush()
             MPI.COMM_WORLD.Abort(1)
         if self.last is not None and not self.last.barrier(None if self.last.rank else self.patience):
             log.warning("some workers do not answer; the run is complete, and the job ends without them")
-            sys.stdout.flush()
+            time.sleep(_LAST_WORDS)
             MPI.COMM_WORLD.Abort(0)
 
 
@@ -267,7 +272,9 @@ def close_port(port: str) -> None:
 
 def accept(port: str, seconds: int) -> FrailChannel:
     """Let one process in that is about to connect; :class:`MpiError` if it does not come in time."""
-    return FrailChannel(MPI.COMM_SELF.Accept(port, _within(seconds)))
+    with FrailChannel.lock:
+        comm = MPI.COMM_SELF.Accept(port, _within(seconds))
+    return FrailChannel(comm)
 
 
 def connect(port: str, seconds: int) -> FrailChannel:

@@ -45,6 +45,7 @@ _HELLO, _WELCOME, _BEAT = 5, 6, 7  # tags
 _FORMAT = 1  # of the messages
 _CONNECT = 5  # seconds for a connection, once both sides are there
 _ADMISSION = 60.0  # seconds that a worker waits for a server to let it in
+_BEATS = 5  # heartbeats before silence means death
 _LONELY = 10.0  # seconds without any worker after which a server says so
 _NETMOD = "MPIR_CVAR_CH4_NETMOD"
 
@@ -69,6 +70,8 @@ def refuse_unless_elastic(crew: Crew) -> None:
             )
         )  # fmt: skip
     library = channel.about()
+    if not channel.two_threads_may_call():
+        crew.refuse(StalegradError(f"this MPI ({library}) does not let a second thread give signs of life"))
     if "MPICH" not in library:
         log.warning("elastic workers have been tried with MPICH only; this is %s", library)
     elif "ucx" in channel.devices() and os.environ.get(_NETMOD) != "ofi":
@@ -149,23 +152,42 @@ class Pulse:
         self.heard = time.monotonic()
         channel.start(self._hearing)
 
-    def beat(self) -> None:
-        """Give a sign of life, unless the last one is still on its way."""
+    def exchange(self) -> None:
+        """Give a sign of life, unless the last one is still on its way, and look for one."""
         if self._channel.done(self._beating):
             self._channel.start(self._beating)
-
-    def listen(self) -> bool:
-        """Whether there was a sign of life since the last time."""
-        if not self._channel.done(self._hearing):
-            return False
-        self.heard = time.monotonic()
-        self._channel.start(self._hearing)
-        return True
+        if self._channel.done(self._hearing):
+            self.heard = time.monotonic()
+            self._channel.start(self._hearing)
 
     @property
     def silence(self) -> float:
         """Seconds since the last sign of life."""
         return time.monotonic() - self.heard
+
+
+class Heart:
+    """Beats in a thread of its own, also while this process computes or compiles.
+
+    Args:
+        beat: what is to be done.
+        seconds: how often.
+    """
+
+    def __init__(self, beat: Callable[[], object], seconds: float) -> None:
+        self._beat, self._seconds = beat, seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stalegrad-heart", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop it, and wait until it has."""
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._seconds):
+            self._beat()
 
 
 class Guest:
@@ -223,6 +245,7 @@ class ElasticLink(MpiLink):
         self._waiting: list[Guest] = []  # connected, but not introduced yet
         self._news: deque[Failure] = deque()
         self._lonely = time.monotonic()
+        self._heart = Heart(self._exchange_signs, heartbeat / _BEATS)
 
     def start(self, worker: int, incarnation: int) -> None:
         """Have a worker start again; or, if it is gone, leave its place to another."""
@@ -244,6 +267,7 @@ class ElasticLink(MpiLink):
 
     def close(self) -> None:
         """Tell all that it is over, and close the door."""
+        self._heart.stop()
         self._door.close()
         KEPT.extend((*self._waiting, *self._guests.values()))
         super().close()
@@ -276,9 +300,7 @@ class ElasticLink(MpiLink):
 
     def _look_for_signs_of_life(self) -> None:
         for worker, guest in list(self._guests.items()):
-            if guest.pulse.listen():
-                guest.pulse.beat()
-            elif guest.pulse.silence > self._heartbeat:
+            if guest.pulse.silence > self._heartbeat:
                 self._lose(worker, f"no sign of life for {guest.pulse.silence:.1f} s")
         for guest in [guest for guest in self._waiting if guest.pulse.silence > self._heartbeat]:
             self._waiting.remove(guest)
@@ -290,6 +312,10 @@ class ElasticLink(MpiLink):
             log.warning(
                 "server %d has no workers. They join with STALEGRAD_JOIN=%s", self._door.server, self._door.folder
             )
+
+    def _exchange_signs(self) -> None:
+        for guest in (*self._waiting, *self._guests.values()):
+            guest.pulse.exchange()
 
     def _lose(self, worker: int, why: str) -> None:
         KEPT.append(self._guests.pop(worker))
@@ -322,15 +348,21 @@ class Joining:
         from stalegrad.engines.mpi import channel
 
         if not channel.two_threads_may_call():
-            raise StalegradError(
-                f"this MPI ({channel.about()}) does not let a second thread give signs of life. Start the workers "
-                "together with the servers, without elastic=..."
-            )
+            raise StalegradError(f"this MPI ({channel.about()}) does not let a second thread give signs of life")
         line = self._enter()
         server, place, incarnation = self._introduce(line, fingerprint(potential, seed))
-        with Heart(Pulse(line), self._heartbeat) as heart:
+        pulse = Pulse(line)
+        heart = Heart(pulse.exchange, self._heartbeat / _BEATS)
+
+        def check() -> None:
+            if pulse.silence > self._heartbeat:
+                raise StalegradError(f"the server has given no sign of life for {pulse.silence:.0f} s")
+
+        try:
             post = Post(Line(line, 0, potential), Worker(potential, seed, server, place), incarnation)
-            Hand([post], self._slow.get(place, 0.0), heart.check).work()
+            Hand([post], self._slow.get(place, 0.0), check).work()
+        finally:
+            heart.stop()
         raise SystemExit(0)
 
     def first(self, lead: Callable[[], T], tell: Callable[[T], str], follow: Callable[[str], T]) -> T:
@@ -386,30 +418,3 @@ class Joining:
                 "A worker calls sg.sample as the server does, on the same data.",
             )  # fmt: skip
         return server, place, incarnation
-
-
-class Heart:
-    """Gives signs of life in a thread of its own, also while a gradient is computed."""
-
-    def __init__(self, pulse: Pulse, patience: float) -> None:
-        self._pulse, self._patience = pulse, patience
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stalegrad-heart", daemon=True)
-
-    def __enter__(self) -> "Heart":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def check(self) -> None:
-        """End this worker if the server has fallen silent."""
-        if self._pulse.silence > self._patience:
-            raise StalegradError(f"the server has given no sign of life for {self._pulse.silence:.0f} s")
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._patience / 5):
-            self._pulse.beat()
-            self._pulse.listen()
