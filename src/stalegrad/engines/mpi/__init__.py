@@ -8,7 +8,7 @@
 | `serving.py` | a server's rank: its service, and what servers and the leader tell each other |
 | `link.py` | a server's lines to its workers |
 | `working.py` | a worker's rank |
-| `elastic.py` | workers that come and go while the run goes on |
+| `elastic.py`, `joining.py`, `pulse.py` | workers that come and go: the server's side, theirs, and signs of life |
 | `packet.py` | what travels on a line |
 | `channel.py` | the one file that imports mpi4py |
 """

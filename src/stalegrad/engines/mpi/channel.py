@@ -157,6 +157,16 @@ class FrailChannel(Channel):
         super().__init__(comm)
         comm.Set_errhandler(MPI.ERRORS_RETURN)
 
+    def sender(self, peer: int, tag: int, buffer: Array) -> Request:
+        """A transfer that can be started again and again."""
+        with self.lock:
+            return super().sender(peer, tag, buffer)
+
+    def receiver(self, peer: int, tag: int, buffer: Array) -> Request:
+        """The other side of it."""
+        with self.lock:
+            return super().receiver(peer, tag, buffer)
+
     def start(self, request: Request) -> None:
         """Start a transfer."""
         with suppress(MpiError), self.lock:

@@ -13,39 +13,34 @@ import logging
 import os
 import socket
 import sys
-import threading
 import time
-import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stalegrad.admission import Assignment
-from stalegrad.engines.base import available_cores
 from stalegrad.engines.mpi import packet as p
 from stalegrad.engines.mpi.crew import Crew, fingerprint
 from stalegrad.engines.mpi.link import KEPT, Line, MpiLink
-from stalegrad.engines.mpi.working import Hand, Post
+from stalegrad.engines.mpi.pulse import BEATS, Heart, Pulse
 from stalegrad.engines.service import Arrival, Failure
 from stalegrad.errors import ArgumentError, StalegradError
 from stalegrad.potentials.base import Potential
 from stalegrad.types import Array
-from stalegrad.worker import Worker
 
 if TYPE_CHECKING:
     from stalegrad.engines.mpi.channel import Channel
 
-T = TypeVar("T")
-
-_HELLO, _WELCOME, _BEAT = 5, 6, 7  # tags
-_FORMAT = 1  # of the messages
-_CONNECT = 5  # seconds for a connection, once both sides are there
-_ADMISSION = 60.0  # seconds that a worker waits for a server to let it in
-_BEATS = 5  # heartbeats before silence means death
+HELLO, WELCOME = 5, 6
+"""Tags of what is said when a worker has come in."""
+FORMAT = 1
+"""Of the files and the messages."""
+CONNECT = 5
+"""Seconds for a connection, once both sides are there."""
 _LONELY = 10.0  # seconds without any worker after which a server says so
 _NETMOD = "MPIR_CVAR_CH4_NETMOD"
 
@@ -111,7 +106,7 @@ class Door:
 
     def publish(self, free: int) -> None:
         """Say where the server is, and how many places are free."""
-        about = {"format": _FORMAT, "port": self._port, "free": free, "host": socket.gethostname(), "pid": os.getpid()}
+        about = {"format": FORMAT, "port": self._port, "free": free, "host": socket.gethostname(), "pid": os.getpid()}
         partial = self.folder / f".{self._name}.partial"
         partial.write_text(json.dumps(about), encoding="utf-8")
         os.replace(partial, self.folder / f"{self._name}.json")
@@ -122,7 +117,7 @@ class Door:
             enter = knock.with_name(knock.name.replace(".knock.", ".enter."))
             try:
                 os.replace(knock, enter)
-                return self._channel.accept(self._port, _CONNECT)
+                return self._channel.accept(self._port, CONNECT)
             except FileNotFoundError:
                 continue  # it has given up
             except self._channel.MpiError as error:
@@ -141,55 +136,6 @@ class Door:
             self.folder.rmdir()  # if it is empty
 
 
-class Pulse:
-    """Heartbeats on a channel, and when the other side was last heard."""
-
-    def __init__(self, channel: "Channel") -> None:
-        self._channel = channel
-        self._out, self._in = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        self._beating = channel.sender(0, _BEAT, self._out)
-        self._hearing = channel.receiver(0, _BEAT, self._in)
-        self.heard = time.monotonic()
-        channel.start(self._hearing)
-
-    def exchange(self) -> None:
-        """Give a sign of life, unless the last one is still on its way, and look for one."""
-        if self._channel.done(self._beating):
-            self._channel.start(self._beating)
-        if self._channel.done(self._hearing):
-            self.heard = time.monotonic()
-            self._channel.start(self._hearing)
-
-    @property
-    def silence(self) -> float:
-        """Seconds since the last sign of life."""
-        return time.monotonic() - self.heard
-
-
-class Heart:
-    """Beats in a thread of its own, also while this process computes or compiles.
-
-    Args:
-        beat: what is to be done.
-        seconds: how often.
-    """
-
-    def __init__(self, beat: Callable[[], object], seconds: float) -> None:
-        self._beat, self._seconds = beat, seconds
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stalegrad-heart", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop it, and wait until it has."""
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._seconds):
-            self._beat()
-
-
 class Guest:
     """A worker that has connected."""
 
@@ -197,7 +143,7 @@ class Guest:
         self.line = Line(channel, 0, potential)
         self.pulse = Pulse(channel)
         self._hello = np.zeros(2, np.int64)
-        self._greeting = channel.receiver(0, _HELLO, self._hello)
+        self._greeting = channel.receiver(0, HELLO, self._hello)
         self._welcome: Array = np.zeros(4, np.int64)
         channel.start(self._greeting)
 
@@ -207,12 +153,12 @@ class Guest:
 
     def fits(self, model: int) -> bool:
         """Whether that is the model of the run."""
-        return self._hello.tolist() == [_FORMAT, model]
+        return self._hello.tolist() == [FORMAT, model]
 
     def welcome(self, server: int, place: int, incarnation: int) -> None:
         """Tell it whose worker it is; place −1 sends it away."""
-        self._welcome[:] = _FORMAT, server, place, incarnation
-        self.line.channel.post(0, _WELCOME, self._welcome)
+        self._welcome[:] = FORMAT, server, place, incarnation
+        self.line.channel.post(0, WELCOME, self._welcome)
 
 
 class ElasticLink(MpiLink):
@@ -245,7 +191,7 @@ class ElasticLink(MpiLink):
         self._waiting: list[Guest] = []  # connected, but not introduced yet
         self._news: deque[Failure] = deque()
         self._lonely = time.monotonic()
-        self._heart = Heart(self._exchange_signs, heartbeat / _BEATS)
+        self._heart = Heart(self._exchange_signs, heartbeat / BEATS)
 
     def start(self, worker: int, incarnation: int) -> None:
         """Have a worker start again; or, if it is gone, leave its place to another."""
@@ -326,95 +272,3 @@ class ElasticLink(MpiLink):
 
     def _publish(self) -> None:
         self._door.publish(len(self._open))
-
-
-class Joining:
-    """A process that is to work for a server that it finds in a folder; see :class:`stalegrad.engines.base.Team`.
-
-    Args:
-        folder: of the run.
-        heartbeat: seconds of silence after which the server is taken for dead.
-        slow: extra seconds per gradient, by worker.
-    """
-
-    leads, workers = False, 1
-
-    def __init__(self, folder: Path, heartbeat: float, slow: Mapping[int, float]) -> None:
-        self._folder, self._heartbeat, self._slow = folder, heartbeat, slow
-        self.cores = available_cores()
-
-    def meet(self, potential: Potential, seed: int) -> NoReturn:
-        """Join, work until the run is over, and end this process."""
-        from stalegrad.engines.mpi import channel
-
-        if not channel.two_threads_may_call():
-            raise StalegradError(f"this MPI ({channel.about()}) does not let a second thread give signs of life")
-        line = self._enter()
-        server, place, incarnation = self._introduce(line, fingerprint(potential, seed))
-        pulse = Pulse(line)
-        heart = Heart(pulse.exchange, self._heartbeat / _BEATS)
-
-        def check() -> None:
-            if pulse.silence > self._heartbeat:
-                raise StalegradError(f"the server has given no sign of life for {pulse.silence:.0f} s")
-
-        try:
-            post = Post(Line(line, 0, potential), Worker(potential, seed, server, place), incarnation)
-            Hand([post], self._slow.get(place, 0.0), check).work()
-        finally:
-            heart.stop()
-        raise SystemExit(0)
-
-    def first(self, lead: Callable[[], T], tell: Callable[[T], str], follow: Callable[[str], T]) -> T:
-        """Never called: :meth:`meet` does not return."""
-        raise NotImplementedError
-
-    def _enter(self) -> "Channel":
-        """Knock at the server that has most places free, and connect when it is our turn."""
-        from stalegrad.engines.mpi import channel
-
-        name, about = self._emptiest()
-        knock = self._folder / f"{name}.knock.{uuid.uuid4().hex}"
-        knock.touch()
-        enter = knock.with_name(knock.name.replace(".knock.", ".enter."))
-        deadline = time.monotonic() + _ADMISSION
-        try:
-            while not enter.exists():
-                if time.monotonic() > deadline:
-                    raise StalegradError(
-                        f"{name} in {self._folder} has not let us in for {_ADMISSION:.0f} s: is it up?"
-                    )
-                time.sleep(0.02)
-        finally:
-            knock.unlink(missing_ok=True)
-        try:
-            return channel.connect(about["port"], _CONNECT)
-        except channel.MpiError as error:
-            raise StalegradError(f"{name} on {about['host']} could not be reached: {error}") from error
-
-    def _emptiest(self) -> tuple[str, dict[str, Any]]:
-        found = {}
-        for path in self._folder.glob("server-*.json"):
-            with suppress(OSError, ValueError):
-                found[path.stem] = json.loads(path.read_text(encoding="utf-8"))
-        if not found:
-            raise StalegradError(f"no server has its door open in {self._folder}. Start the run first")
-        name = max(found, key=lambda name: (found[name]["free"], uuid.uuid4().int))  # chance decides between equals
-        if not found[name]["free"]:
-            raise StalegradError(f"all places in {self._folder} are taken. Give the run more workers=...")
-        return name, found[name]
-
-    def _introduce(self, channel: "Channel", model: int) -> tuple[int, int, int]:
-        channel.send(0, _HELLO, np.array([_FORMAT, model]))
-        welcome = np.zeros(4, np.int64)
-        hearing = channel.receiver(0, _WELCOME, welcome)
-        channel.start(hearing)
-        if not channel.wait(hearing, self._heartbeat + _ADMISSION):
-            raise StalegradError("the server has let us in and then said nothing")
-        _, server, place, incarnation = welcome.tolist()
-        if place < 0:
-            raise ArgumentError(
-                "engine", "mpi", "the run that was to be joined has another model or seed, or no place left",
-                "A worker calls sg.sample as the server does, on the same data.",
-            )  # fmt: skip
-        return server, place, incarnation

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from stalegrad.checks import real_number
 from stalegrad.engines.base import Job, Outcome, Team
 from stalegrad.engines.mpi.crew import Crew
-from stalegrad.engines.mpi.elastic import Door, ElasticLink, Joining, choose_transport, refuse_unless_elastic
+from stalegrad.engines.mpi.elastic import Door, ElasticLink, choose_transport, refuse_unless_elastic
+from stalegrad.engines.mpi.joining import Joining
 from stalegrad.engines.mpi.layout import Layout
 from stalegrad.engines.mpi.link import Line, MpiLink
 from stalegrad.engines.mpi.serving import Report, outcome, serve
