@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from stalegrad.chain import Chain
+from stalegrad.draws import Thinning, Window, keep
 from stalegrad.engines.base import Checkpoint
 from stalegrad.errors import StoreError
-from stalegrad.recorder import Thinning, keep
 from stalegrad.server import Record
 from stalegrad.store.checkpoint import Committed
 from stalegrad.store.writer import ChainKeeper, OnError, Writer
@@ -66,16 +66,7 @@ class DiskRecorder:
 
     def of(self, server: int) -> Record:
         """The recorder of one server."""
-        keeper, index = self._keeper(server), self._thinning.index
-
-        def record(update: int, chain: Chain, gradient: Array) -> None:
-            if index(update) is not None:
-                draws, norms, temperatures, place = keeper.buffers()
-                momentum = chain.kernel.momentum(chain.state)
-                keep(draws, norms, temperatures, place, chain.position, gradient, momentum)
-                keeper.added()
-
-        return record
+        return _ChainRecorder(self._keeper(server), self._thinning)
 
     def settle(self) -> StoreError | None:
         """Wait until everything is written."""
@@ -99,3 +90,25 @@ class DiskRecorder:
             of = self._chains[server]
             self._keepers[server] = ChainKeeper(self._writer, server, of, self._size, self._dtype, self._every)
         return self._keepers[server]
+
+
+class _ChainRecorder:
+    """As :class:`stalegrad.recorder.ChainRecorder`, with the draws in blocks that are written when they are full."""
+
+    def __init__(self, keeper: ChainKeeper, thinning: Thinning) -> None:
+        self._keeper, self._thinning = keeper, thinning
+
+    def __call__(self, update: int, chain: Chain, gradient: Array) -> None:
+        if self._thinning.index(update) is not None:
+            keep(*self._keeper.buffers(), chain.position, gradient, chain.kernel.momentum(chain.state))
+            self._keeper.added(1)
+
+    def window(self, version: int, updates: int) -> tuple[Window, int]:
+        thinning = self._thinning
+        return Window(thinning.burn_in, thinning.thin, *self._keeper.buffers()), min(
+            updates, self._keeper.room * thinning.thin
+        )
+
+    def filled(self, version: int) -> None:
+        if (draws := self._thinning.draws(version) - self._keeper.kept) > 0:
+            self._keeper.added(draws)

@@ -1,6 +1,6 @@
 """What a run is to be, with every argument checked before anything starts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,22 +9,16 @@ import numpy as np
 from stalegrad.admission import POLICIES, Admission, Policy
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
-from stalegrad.engines import MPI, Engine, Inline, Processes, Threads
+from stalegrad.draws import Thinning
+from stalegrad.engines import Engine
 from stalegrad.engines.base import ALONE, Team, team_of
+from stalegrad.engines.tables import ENGINES
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
-from stalegrad.recorder import Thinning
 from stalegrad.trace import MAX_SEED
 from stalegrad.types import Array
-
-ENGINES: dict[str, Callable[[], Engine]] = {
-    "inline": Inline,
-    "threads": Threads,
-    "processes": Processes,
-    "mpi": MPI,
-}
 
 Kernels = Kernel | Sequence[Kernel]
 
@@ -61,6 +55,9 @@ class Plan:
     def about(self) -> dict[str, Any]:
         """What is worth noting in a trace."""
         return {
+            "model": type(self.potential).__name__,
+            "n_data": self.potential.n_data,
+            "batch_size": self.potential.batch_size,
             "kernels": [kernel.describe() for kernel in self.kernels],
             "engine": type(self.engine).__name__,
             "workers": self.workers,
@@ -127,9 +124,12 @@ def kernels_for(kernel: Any, servers: int, potential: Potential) -> tuple[Kernel
 def chosen_engine(engine: Any) -> Engine:
     """An engine by its name, or as it was given."""
     if isinstance(engine, str):
-        return ENGINES[one_of("engine", engine, tuple(ENGINES))]()
+        named: Engine = ENGINES.members[one_of("engine", engine, tuple(ENGINES.members))]()
+        return named
     if not hasattr(engine, "run") or isinstance(engine, type):
-        raise ArgumentError("engine", engine, "is not an engine", f"Give one of {', '.join(map(repr, ENGINES))}.")
+        raise ArgumentError(
+            "engine", engine, "is not an engine", f"Give one of {', '.join(map(repr, ENGINES.members))}."
+        )
     chosen: Engine = engine
     return chosen
 

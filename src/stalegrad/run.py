@@ -2,20 +2,23 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stalegrad.admission import Policy
 from stalegrad.checks import one_of, real_number, whole_number
+from stalegrad.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
+from stalegrad.draws import Thinning
 from stalegrad.engines import Engine, Inline, Job, Outcome
 from stalegrad.engines.inline import execute
 from stalegrad.errors import ArgumentError, GradientError, StoreError
+from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_REPEATS
 from stalegrad.plan import Kernels, Plan, check_potential, kernels_for, make_plan, starts
 from stalegrad.potentials import Potential
-from stalegrad.recorder import Recorder, Thinning
+from stalegrad.recorder import Recorder
 from stalegrad.result import Run, RunFailed, TestFunction
 from stalegrad.server import ChainStatus
 from stalegrad.trace import MAX_SEED, Trace
@@ -66,7 +69,7 @@ def sample(
         burn_in: updates of each chain that are not kept.
         thin: keep every thin-th update after that.
         repeats: run R independent repetitions of the same trace in one pass (inline engine only).
-        progress: show how far it is, on standard error.
+        progress: show how far it is, on standard error, and in the end what :meth:`Run.diagnose` finds.
         functions: test functions, by name, whose running averages the progress shows. They are evaluated beside the
             sampling, on as many draws as there is time for.
         store: a new folder to which draws, trace and checkpoints are written while the run goes on, see
@@ -117,7 +120,10 @@ def sample(
         interrupted=outcome.interrupted,
         variables=potential.variables,
     )
-    return _checked(run, outcome)
+    run = _checked(run, outcome)
+    if progress and repeats is None and plan.team.leads:
+        _tell_findings(run, potential, plan.kernels)
+    return run
 
 
 def resume(
@@ -219,7 +225,7 @@ def replay(
     outcome = Outcome(tuple(chains))
     run = Run(
         draws=recorder.draws,
-        trace=_trace(plan, outcome, trace.about),
+        trace=_trace(plan, outcome, {**trace.about, "kernels": plan.about()["kernels"]}),
         stats=recorder.stats,
         chain_draws=recorder.chain_draws,
         variables=potential.variables,
@@ -278,7 +284,10 @@ def _run_stored(storage: "Storage", progress: bool, functions: Mapping[str, Test
         except StoreError as failure:  # of the inline engine, which has nobody else to tell
             outcome = Outcome((), failure=failure)
         outcome = storage.finish(outcome)
-    return _checked(storage.run(outcome), outcome)
+    run = _checked(storage.run(outcome), outcome)
+    if progress and storage.plan.team.leads:
+        _tell_findings(run, storage.plan.potential, storage.plan.kernels)
+    return run
 
 
 def _checked(run: Run, outcome: Outcome) -> Run:
@@ -294,6 +303,21 @@ def _checked(run: Run, outcome: Outcome) -> Run:
                 "a stale chain is stable only while step_size · largest curvature · (staleness + ½) stays below about 1"
             )
     return run
+
+
+def _tell_findings(run: Run, potential: Potential, kernels: Sequence[Kernel]) -> None:
+    """What the run's own diagnosis says, below the verdict. Whatever happens here, the run is not lost.
+
+    Gradients for it are computed by nobody else meanwhile: at most a tenth of what each worker has computed.
+    """
+    each = sum(chain.steps for chain in run.trace.chains) // (len(kernels) * run.trace.about["workers"])
+    budget = min(max(each // 20, FEWEST_GRADIENTS), MOST_GRADIENTS)
+    affordable = not run.interrupted and each >= 10 * budget
+    try:
+        told = str(run.diagnose(potential if affordable else None, kernels, gradients=budget))
+    except (Exception, KeyboardInterrupt) as problem:
+        told = f"no diagnosis ({type(problem).__name__}: {problem})"
+    print(told, file=sys.stderr)
 
 
 def _storing(checkpoint_every: Any, on_store_error: Any) -> dict[str, Any]:

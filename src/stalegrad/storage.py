@@ -13,12 +13,15 @@ import numpy as np
 
 from stalegrad.chain import Chain
 from stalegrad.disk_recorder import DiskRecorder
-from stalegrad.engines import Engine, Event, Job, Outcome, Timing
+from stalegrad.draws import DrawStats
+from stalegrad.engines import Engine, Event, Job, Outcome, Timing, engine_from_table, engine_table
 from stalegrad.errors import ArgumentError, StoreError
+from stalegrad.jobs import JobFile
+from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
+from stalegrad.plain import OPAQUE
 from stalegrad.plan import Kernels, Plan, make_plan
 from stalegrad.potentials import Potential
 from stalegrad.potentials.base import split
-from stalegrad.recorder import DrawStats
 from stalegrad.result import Run
 from stalegrad.server import ChainStatus
 from stalegrad.store import Info, inspect
@@ -115,11 +118,12 @@ class Storage:
         """The folder of a run that goes on."""
         info = inspect(path)
         asked = info.configuration
-        if potential is None or kernel is None:
-            raise StoreError("not yet")
+        if potential is None:
+            potential = _model_of_job(info)
         initial = folders.read_initial(info.path)
         plan = make_plan(
-            potential, kernel, engine=asked["engine"] if engine is None else engine,
+            potential, _stored_kernels(info) if kernel is None else kernel,
+            engine=engine_from_table(asked["engine"]) if engine is None else engine,
             steps=info.steps if steps is None else steps, workers=asked["workers"] if workers is None else workers,
             initial=initial, **{name: asked[name] for name in _KEPT},
         )  # fmt: skip
@@ -231,9 +235,17 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
     stats = np.stack([StoredArray(home / "stats", of.draws)[:common] for home, of in homes])
     traces = _past(info)
     last = info.sessions[-1] if info.sessions else {}
-    about = {"kernels": asked["kernels"], "engine": last.get("engine", asked["engine"]),
-             "workers": last.get("workers", asked["workers"]), "max_staleness": asked["max_staleness"],
-             "policy": asked["policy"]}  # fmt: skip
+    model = asked["model"]
+    about = {
+        "model": model["type"],
+        "n_data": model["n_data"],
+        "batch_size": model["batch_size"],
+        "kernels": [_described(table) for table in asked["kernels"]],
+        "engine": last.get("engine"),
+        "workers": last.get("workers", asked["workers"]),
+        "max_staleness": asked["max_staleness"],
+        "policy": asked["policy"],
+    }
     layout = {name: tuple(shape) for name, shape in asked["model"]["layout"].items()}
     events = [Event(**event) for s in range(len(homes)) for event in folders.read_events(folder, s)]
     timing = last.get("timing")
@@ -264,8 +276,11 @@ def _configuration(plan: Plan, job: Mapping[str, Any] | None) -> dict[str, Any]:
         "burn_in": plan.thinning.burn_in,
         "thin": plan.thinning.thin,
         "seed": plan.seed,
-        **plan.about(),
-        "engine": _engine_name(plan.engine),
+        "workers": plan.workers,
+        "max_staleness": plan.max_staleness,
+        "policy": plan.policy,
+        "kernels": [kernel_table(kernel) for kernel in plan.kernels],
+        "engine": engine_table(plan.engine),
         "model": _model(plan.potential, plan.start[0]),
         "job": None if job is None else dict(job),
     }
@@ -315,5 +330,23 @@ def _same(old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
-def _engine_name(engine: Engine) -> str:
-    return type(engine).__name__.lower()
+def _model_of_job(info: Info) -> Potential:
+    """The model of a run that a file has described."""
+    if info.configuration["job"] is None:
+        raise StoreError(
+            f"{info.path} does not say how to make its model: the run was started from Python. Give the model to "
+            "sg.resume, or name what makes it: stalegrad resume --model module:function"
+        )
+    return JobFile.from_table(info.configuration["job"]).potential()
+
+
+def _described(table: dict[str, Any]) -> dict[str, Any]:
+    """A stored kernel in the words of a trace; one that is not stalegrad's own as it was written down."""
+    return {"kernel": str(table)} if OPAQUE in table else kernel_from_table(table).describe()
+
+
+def _stored_kernels(info: Info) -> list[Kernel]:
+    return [
+        kernel_from_table(table, path=f"{info.path}: kernels[{s}]")
+        for s, table in enumerate(info.configuration["kernels"])
+    ]

@@ -168,6 +168,21 @@ def test_predictions_are_probabilities_and_give_the_likelihood():
     assert softmax.potential(theta) == pytest.approx(prior - likelihood.sum(), rel=1e-13)
 
 
+@pytest.mark.parametrize("data", [X, CSR], ids=["dense", "sparse"])
+def test_predictive_functions_give_what_predict_gives(data):
+    softmax, logistic, linear = (_model(name) for name in ("softmax", "logistic", "linear"))
+    theta = _somewhere(softmax)
+    np.testing.assert_array_equal(softmax.predictive(data)(theta), softmax.predict(theta, data))
+    theta = _somewhere(logistic)
+    both = logistic.predictive(data)(theta)
+    np.testing.assert_array_equal(both[:, 1], logistic.predict(theta, data))
+    np.testing.assert_allclose(both.sum(axis=1), 1, rtol=1e-14)
+    mean, variance = linear.predictive(data)(theta)
+    np.testing.assert_allclose(mean, X @ theta[:-1] + theta[-1], rtol=1e-12)
+    np.testing.assert_array_equal(mean, linear.predict(theta, data))
+    assert variance == 0.7**2
+
+
 @pytest.mark.parametrize("name", ["logistic ones", "softmax"])
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_far_away_nothing_overflows(name, sign):

@@ -121,6 +121,9 @@ def test_gradients_refuse(model, shapes, message):
 @pytest.mark.parametrize("call", [
     lambda model: model.predict(np.zeros(2), X[:, :1]),
     lambda model: model.log_likelihood(np.zeros(2), X[:, :1], Y),
+    lambda model: model.predictive(X[:, :1]),
+    lambda model: Softmax(X, Y).predictive(X[:, :1]),
+    lambda model: Linear(X, Y).predictive(X[:, :1]),
 ])  # fmt: skip
 def test_predictions_refuse_other_columns(model, call):
     with pytest.raises(

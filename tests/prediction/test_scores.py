@@ -128,3 +128,16 @@ def test_malformed_arguments_are_named(call, name):
     with pytest.raises(ArgumentError) as caught:
         call()
     assert caught.value.name == name
+
+
+def test_curves_of_two_sets_add_up_to_that_of_both():
+    (p, y), (q, z) = simulated(50, seed=5), simulated(300, sharpen=2.0, seed=6)
+    both = reliability_curve(np.concatenate([p, q]), np.concatenate([y, z]), 20)
+    added = reliability_curve(p, y, 20) + reliability_curve(q, z, 20)
+    assert np.isnan(both.accuracy).any()
+    for name in ("edges", "count", "confidence", "accuracy"):
+        assert_allclose(getattr(added, name), getattr(both, name), rtol=1e-12)
+    with pytest.raises(ArgumentError, match="has other bins"):
+        reliability_curve(p, y, 20) + reliability_curve(q, z, 10)
+    with pytest.raises(TypeError):
+        both + 1

@@ -84,6 +84,20 @@ class Reliability:
         gap = np.abs(self.accuracy[full] - self.confidence[full])
         return float(self.count[full] @ gap / self.count.sum())
 
+    def __add__(self, other: object) -> "Reliability":
+        """The curve of both sets of predictions together; over the same bins."""
+        if not isinstance(other, Reliability):
+            return NotImplemented
+        if not np.array_equal(self.edges, other.edges):
+            raise ArgumentError("other", other, "has other bins", "Add curves with the same edges.")
+        count = self.count + other.count
+        with np.errstate(invalid="ignore"):
+            confidence, accuracy = (
+                (self.count * np.nan_to_num(mine) + other.count * np.nan_to_num(theirs)) / count
+                for mine, theirs in ((self.confidence, other.confidence), (self.accuracy, other.accuracy))
+            )
+        return Reliability(self.edges, count, confidence, accuracy)
+
 
 def reliability_curve(probabilities: npt.ArrayLike, y: npt.ArrayLike, bins: Bins = DEFAULT_BINS) -> Reliability:
     """Rows sorted into bins by their confidence c_i, with the mean confidence and the accuracy in each.

@@ -1,12 +1,13 @@
 """Bayesian linear regression, whose posterior is known in closed form."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from stalegrad import checks
-from stalegrad.potentials.compiled import CompiledPotential, fits
+from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array
@@ -28,6 +29,23 @@ def _gradients(theta, indices, out, matrix, n_columns, width, y, noise_precision
             out[r, c] = precision * theta[r, c]
         accumulate(matrix, n_columns, weights, indices[r], out[r])
     return True
+
+
+class _Bound(NamedTuple):
+    """What :func:`_gradients` is given besides its arguments."""
+
+    matrix: Any
+    n_columns: Any
+    width: Any
+    y: Any
+    noise_precision: Any
+    prior_precision: Any
+
+
+@gradient_with(_Bound)
+def _bound_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+    matrix, n_columns, width, y, noise_precision, prior_precision = bound
+    return _gradients(theta, indices, out, matrix, n_columns, width, y, noise_precision, prior_precision)
 
 
 class Linear(CompiledPotential):
@@ -53,6 +71,8 @@ class Linear(CompiledPotential):
     (array([1.999]), array([[0.0714]]))
     >>> bool(abs(model.full_gradient(mean)) < 1e-12)
     True
+    >>> model.predict(mean, [[10.0]]).round(2)
+    array([19.99])
     """
 
     _compiled = staticmethod(_gradients)
@@ -71,11 +91,12 @@ class Linear(CompiledPotential):
         dtype = checks.float_dtype("dtype", dtype)
         self.noise_scale = checks.real_number("noise_scale", noise_scale, above=0)
         self.prior_scale = checks.real_number("prior_scale", prior_scale, above=0)
-        self._design = DesignMatrix(X, dtype, intercept=bool(intercept))
+        self.intercept = bool(intercept)
+        self._design = DesignMatrix(X, dtype, intercept=self.intercept)
         self._y = response(y, self._design.n_rows).astype(dtype)
         super().__init__(self._design.width, Minibatches.of(self._design.n_rows, batch_size, scheme), dtype)
         precisions = self.noise_scale**-2, self.prior_scale**-2
-        self._bound = (self._design.matrix, self._design.n_columns, self.size, self._y, *precisions)
+        self.bound = _Bound(self._design.matrix, self._design.n_columns, self.size, self._y, *precisions)
 
     def posterior(self) -> tuple[Array, Array]:
         """Mean m = Σ Xᵀy / σ² and covariance Σ = (XᵀX / σ² + I / ς²)⁻¹ of the normal posterior, in float64."""
@@ -83,6 +104,18 @@ class Linear(CompiledPotential):
         precision = square / self.noise_scale**2 + np.eye(self.size) / self.prior_scale**2
         covariance = np.linalg.inv(precision)
         return np.linalg.solve(precision, product / self.noise_scale**2), (covariance + covariance.T) / 2
+
+    def predict(self, theta: Array, X: Any) -> Array:
+        """The mean x_iᵀθ of the response for each row of ``X``, in float64."""
+        return self.predictive(X)(theta)[0]
+
+    def predictive(self, X: Any) -> Callable[[Array], tuple[Array, float]]:
+        """The function θ ↦ (x_iᵀθ, σ²), mean and variance of the response for the rows of ``X``, checked once.
+
+        It is what :meth:`stalegrad.Run.predict` averages.
+        """
+        design = DesignMatrix(X, self.dtype, intercept=self.intercept, width=self.size)
+        return lambda theta: (design.times(self._checked(theta)).astype(np.float64), self.noise_scale**2)
 
     def potential(self, theta: Array) -> float:
         """U(θ) on all data, up to a constant."""

@@ -1,6 +1,7 @@
 """Bayesian logistic regression."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -8,7 +9,7 @@ from numba import njit
 from stalegrad import checks
 from stalegrad.elementary import exp
 from stalegrad.errors import ArgumentError
-from stalegrad.potentials.compiled import CompiledPotential, fits
+from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array
@@ -32,6 +33,22 @@ def _gradients(theta, indices, out, matrix, n_columns, width, signs, precision):
             out[r, c] = precision_ * theta[r, c]
         accumulate(matrix, n_columns, weights, indices[r], out[r])
     return True
+
+
+class _Bound(NamedTuple):
+    """What :func:`_gradients` is given besides its arguments."""
+
+    matrix: Any
+    n_columns: Any
+    width: Any
+    signs: Any
+    precision: Any
+
+
+@gradient_with(_Bound)
+def _bound_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+    matrix, n_columns, width, signs, precision = bound
+    return _gradients(theta, indices, out, matrix, n_columns, width, signs, precision)
 
 
 class Logistic(CompiledPotential):
@@ -77,12 +94,24 @@ class Logistic(CompiledPotential):
         self._design = DesignMatrix(X, dtype, intercept=self.intercept)
         self._signs = _signs(y, self._design.n_rows).astype(dtype)
         super().__init__(self._design.width, Minibatches.of(self._design.n_rows, batch_size, scheme), dtype)
-        self._bound = (self._design.matrix, self._design.n_columns, self.size, self._signs, self.prior_scale**-2)
+        self.bound = _Bound(self._design.matrix, self._design.n_columns, self.size, self._signs, self.prior_scale**-2)
 
     def predict(self, theta: Array, X: Any) -> Array:
         """The probability of label +1 for each row of ``X``, in float64."""
+        return self._probability(theta, DesignMatrix(X, self.dtype, intercept=self.intercept, width=self.size))
+
+    def predictive(self, X: Any) -> Callable[[Array], Array]:
+        """The function from θ to the probabilities of the labels −1 (or 0) and +1 for the rows of ``X``, (rows, 2).
+
+        X is checked once: it is what :meth:`stalegrad.Run.predict` averages. To score it, call the labels 0 and 1.
+        """
         design = DesignMatrix(X, self.dtype, intercept=self.intercept, width=self.size)
-        return np.exp(-np.logaddexp(0, -self._margins(theta, design)))
+
+        def both(theta: Array) -> Array:
+            positive = self._probability(theta, design)
+            return np.stack([1 - positive, positive], axis=1)
+
+        return both
 
     def log_likelihood(self, theta: Array, X: Any, y: Any) -> Array:
         """Each row's log p(y_i | x_i, θ), in float64: minus their mean over a test set is the test loss."""
@@ -95,6 +124,10 @@ class Logistic(CompiledPotential):
         """U(θ) on all data, up to a constant."""
         losses = np.logaddexp(0, -self._signs * self._margins(theta, self._design))
         return self._normal_prior(theta, self.prior_scale) + float(losses.sum())
+
+    def _probability(self, theta: Array, design: DesignMatrix) -> Array:
+        """Of label +1."""
+        return np.exp(-np.logaddexp(0, -self._margins(theta, design)))
 
     def _margins(self, theta: Array, design: DesignMatrix) -> Array:
         return design.times(self._checked(theta)).astype(np.float64)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stalegrad.checks import real_number
+from stalegrad.checks import by_worker, folder_name, real_number
 from stalegrad.engines.base import Job, Outcome, Team
 from stalegrad.engines.mpi.crew import Crew
 from stalegrad.engines.mpi.elastic import Door, ElasticLink, choose_transport, refuse_unless_elastic
@@ -65,6 +65,9 @@ class MPI:
     def __post_init__(self) -> None:
         Care(self.patience, self.restarts)
         real_number("heartbeat", self.heartbeat, above=0)
+        by_worker("slow", self.slow)
+        if self.elastic is not None:
+            object.__setattr__(self, "elastic", folder_name("elastic", self.elastic))
 
     def begin(self) -> None:
         """From here on an exception, or an exit, of this rank before its run is over ends the whole job.

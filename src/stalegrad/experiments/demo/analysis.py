@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from stalegrad.diagnostics import convergence
-from stalegrad.estimates import Reliability, estimate, reliability_curve
+from stalegrad.estimates import Reliability, estimate
 from stalegrad.experiments.demo.predictions import FUNCTIONS, Predictions, predict
 from stalegrad.experiments.demo.task import REFERENCE, Digits, Settings
 from stalegrad.potentials import Softmax
 from stalegrad.result import Run
+from stalegrad.trace import ChainTrace
 from stalegrad.types import Array, IntArray
 
 HARDEST = 8
@@ -24,7 +25,7 @@ class Analysis:
     Args:
         numbers: plain numbers by name, as they go into summary.json.
         predictions: of the draws and averaged.
-        staleness: τ of the accepted gradients of every chain.
+        chains: the trace of every chain.
         updates: number of the update at each of the curves' points.
         reliability: of the averaged prediction.
         hardest: rows of the test digits that the averaged prediction is least sure of.
@@ -34,7 +35,7 @@ class Analysis:
 
     numbers: dict[str, Any]
     predictions: Predictions
-    staleness: tuple[IntArray, ...]
+    chains: tuple[ChainTrace, ...]
     updates: IntArray
     reliability: Reliability
     hardest: IntArray
@@ -56,7 +57,7 @@ def analyse(run: Run, model: Softmax, data: Digits, settings: Settings, seconds:
     averaged = predictions.average.probabilities
     confidence = averaged.max(axis=1)
     hardest = np.argsort(confidence, kind="stable")[:HARDEST]
-    each_draw = np.stack([model.predict(theta, data.test[hardest]) for theta in run.draws.reshape(-1, model.size)])
+    each_draw = run.evaluate(model.predictive(data.test[hardest]))
     numbers = {
         "settings": asdict(settings) | {"burn_in": settings.burn_in, "thin": settings.thin},
         "data": {"train": len(data.train), "test": len(data.test), "classes": 10, "parameters": model.size},
@@ -79,12 +80,12 @@ def analyse(run: Run, model: Softmax, data: Digits, settings: Settings, seconds:
     return Analysis(
         numbers=numbers,
         predictions=predictions,
-        staleness=tuple(tau[taken] for tau, taken in zip(run.staleness, run.accepted, strict=True)),
+        chains=run.trace.chains,
         updates=settings.burn_in + predictions.points * settings.thin,
-        reliability=reliability_curve(averaged, data.test_y),
+        reliability=predictions.average.reliability(data.test_y),
         hardest=hardest,
         hardest_mean=averaged[hardest],
-        hardest_interval=np.quantile(each_draw, INTERVAL, axis=0),
+        hardest_interval=np.quantile(each_draw, INTERVAL, axis=(0, 1)),
     )
 
 

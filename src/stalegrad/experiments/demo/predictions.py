@@ -4,7 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stalegrad.estimates import PredictiveAverage, Reliability, mean_log_likelihood, reliability_curve, score
+from stalegrad.estimates import (
+    PredictiveAverage,
+    Reliability,
+    mean_log_likelihood,
+    predictions,
+    reliability_curve,
+    score,
+)
 from stalegrad.experiments.demo.task import Digits
 from stalegrad.potentials import Softmax
 from stalegrad.result import Run
@@ -46,24 +53,21 @@ def predict(run: Run, model: Softmax, data: Digits) -> Predictions:
     """Predict the test digits with every draw."""
     chains, draws, _ = run.draws.shape
     y, rows = data.test_y, np.arange(data.test_y.size)
-    weights = run.step_sizes
     averages = [PredictiveAverage() for _ in range(chains)]
     points = np.unique(np.linspace(1, draws, min(CURVE_POINTS, draws)).astype(int))
     chain_curves, curve = np.empty((chains, points.size)), np.empty(points.size)
     functions, truth = np.empty((chains, draws, len(FUNCTIONS))), np.empty((chains, draws, rows.size))
     scores, curves = [], []
-    for draw in range(draws):
-        for chain in range(chains):
-            theta = run.draws[chain, draw]
-            p = model.predict(theta, data.test)
-            averages[chain].add(p, weights[chain, draw])
-            scores.append(score(p, y).as_dict())
-            curves.append(reliability_curve(p, y))
-            truth[chain, draw] = p[rows, y]
-            square = np.square(theta, dtype=np.float64).mean()
-            functions[chain, draw] = scores[-1]["mean_log_likelihood"], _entropy(p), square
-        at = int(np.searchsorted(points, draw + 1))
-        if points[at] == draw + 1:
+    for each in predictions(run.draws, run.step_sizes, model.predictive(data.test)):
+        p = each.prediction
+        averages[each.chain].add(p, each.weight)
+        scores.append(score(p, y).as_dict())
+        curves.append(reliability_curve(p, y))
+        truth[each.chain, each.draw] = p[rows, y]
+        square = np.square(each.theta, dtype=np.float64).mean()
+        functions[each.chain, each.draw] = scores[-1]["mean_log_likelihood"], _entropy(p), square
+        at = int(np.searchsorted(points, each.draw + 1))
+        if points[at] == each.draw + 1 and each.chain == chains - 1:  # all chains have their draw of this number
             chain_curves[:, at] = [mean_log_likelihood(average.probabilities, y) for average in averages]
             curve[at] = mean_log_likelihood(_together(averages).probabilities, y)
     return Predictions(
@@ -73,7 +77,7 @@ def predict(run: Run, model: Softmax, data: Digits) -> Predictions:
         curve=curve,
         draw_scores={name: float(np.mean([each[name] for each in scores])) for name in scores[0]},
         last_scores=scores[-1],
-        draw_reliability=_pooled(curves),
+        draw_reliability=sum(curves[1:], curves[0]),
         functions=functions,
         truth=truth,
     )
@@ -86,12 +90,3 @@ def _together(averages: list[PredictiveAverage]) -> PredictiveAverage:
 def _entropy(p: Array) -> float:
     """Mean over rows of −Σ_k p_ik log p_ik."""
     return float(-(p * np.log(np.maximum(p, 1e-300))).sum(axis=1).mean())
-
-
-def _pooled(curves: list[Reliability]) -> Reliability:
-    """Curves over the same bins, their rows taken together."""
-    count = np.sum([each.count for each in curves], axis=0)
-    confidence = np.sum([each.count * np.nan_to_num(each.confidence) for each in curves], axis=0)
-    right = np.sum([each.count * np.nan_to_num(each.accuracy) for each in curves], axis=0)
-    with np.errstate(invalid="ignore"):
-        return Reliability(curves[0].edges, count, confidence / count, right / count)
