@@ -11,6 +11,7 @@ import numpy as np
 
 import stalegrad as sg
 from stalegrad.engines.service import Service
+from stalegrad.potentials import Minibatches, Potential
 from stalegrad.server import Server
 from stalegrad.testing import KERNELS, FaultyModel, check_engine, check_replay, small_model
 
@@ -156,28 +157,61 @@ def idle(folder):
     tell(rank=world().rank, passed=ended - begun, share=(cpu_ended - cpu_begun) / (ended - begun))
 
 
+class Wide(Potential):
+    """A Gaussian of so many coordinates that a point does not fit into one packet of the network.
+
+    Args:
+        counter: a file whose length counts the calls.
+        seconds: how long a gradient takes.
+    """
+
+    def __init__(self, counter, seconds):
+        super().__init__(50_000, Minibatches(40, 4), np.dtype(np.float32))
+        self._counter, self._seconds = counter, seconds
+
+    def gradient(self, theta, indices):
+        if self._seconds:
+            time.sleep(self._seconds)
+            with self._counter.open("ab") as file:
+                file.write(b".")
+        return theta + np.float32(indices.mean())
+
+
 def elastic(folder):
-    """A run whose workers come and go; the same for servers and workers."""
-    model = UntilToldToStop(folder)
-    engine = sg.engines.MPI(elastic=folder / "ports", heartbeat=1.5)
-    run = sg.sample(model, KERNEL, steps=2000, workers=2, engine=engine, progress=False)
+    """A run whose workers come and go, until it is interrupted; the same for servers and workers."""
+    seconds, heartbeat = float(os.environ.get("SECONDS_A_GRADIENT", "0.005")), float(os.environ["HEARTBEAT"])
+    engine = sg.engines.MPI(elastic=folder / "ports", heartbeat=heartbeat)
+    kernel = sg.SGHMC(step_size=0.02, friction=5.0)
+    run = sg.sample(
+        Wide(folder / "calls", seconds), kernel, steps=10**5, thin=50, workers=2, engine=engine, progress=False,
+        store=folder / "run", checkpoint_every=0.5,
+    )  # fmt: skip
+    again = sg.replay(run.trace, Wide(folder / "calls", 0.0), kernel)
+    (chain,) = run.trace.chains
     tell(
-        steps=run.trace.chains[0].steps, same=replayed(run), kinds=[event.kind for event in run.events],
-        details=[event.details for event in run.events], twice=run.trace.chains[0].applied_twice(),
+        interrupted=run.interrupted, same=bool(np.array_equal(again.draws, run.draws)), draws=run.draws.shape[1],
+        expected=chain.steps // 50, twice=chain.applied_twice(), kinds=[event.kind for event in run.events],
+        details=[event.details for event in run.events],
     )  # fmt: skip
 
 
-class UntilToldToStop(FaultyModel):
-    """Slow until there is a file ``stop``, so that the run lasts as long as the test wants."""
+def no_ports(folder):
+    """MPI over UCX, which elastic workers are not safe with; then one that lets nobody connect."""
+    from mpi4py import MPI
 
-    def __init__(self, folder):
-        super().__init__(folder / "calls", {}, seconds=0.0)
-        self._folder = folder
+    from stalegrad.engines.mpi import channel
 
-    def gradient(self, theta, indices):
-        if not (self._folder / "stop").exists():
-            time.sleep(0.05)
-        return super().gradient(theta, indices)
+    def refuse():
+        raise MPI.Exception(MPI.ERR_UNSUPPORTED_OPERATION)
+
+    channel.open_port = refuse
+    engine = sg.engines.MPI(elastic=folder / "ports")
+    for netmod in ("ucx", "ofi"):
+        os.environ["MPIR_CVAR_CH4_NETMOD"] = netmod
+        try:
+            sg.sample(small_model(), KERNEL, steps=10, engine=engine, progress=False, store=folder / netmod)
+        except sg.StalegradError as error:
+            tell(error=str(error))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from stalegrad.engines.mpi.elastic import Door, ElasticLink, choose_transport, r
 from stalegrad.engines.mpi.joining import Joining
 from stalegrad.engines.mpi.layout import Layout
 from stalegrad.engines.mpi.link import Line, MpiLink
+from stalegrad.engines.mpi.pulse import connection_seconds
 from stalegrad.engines.mpi.serving import Report, outcome, serve
 from stalegrad.engines.mpi.working import Hand, Post
 from stalegrad.engines.service import Care
@@ -116,7 +117,7 @@ class MPI:
     def _serve(self, job: Job, crew: Crew) -> list[Report]:
         care = Care(self.patience, self.restarts, elastic=self.elastic is not None)
         if self.elastic is not None:
-            door = Door(Path(self.elastic), crew.rank, job.workers)
+            door = Door(Path(self.elastic), crew.rank, job.workers, connection_seconds(self.heartbeat))
             guests = partial(ElasticLink, crew.channel, door, job.potential, job.seed, self.heartbeat)
             return serve(job, crew.channel, crew.rank, guests, job.workers, care)
         assert crew.layout is not None
