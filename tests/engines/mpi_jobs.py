@@ -49,8 +49,8 @@ class Ranks:
             with contextlib.suppress(OSError):
                 self._memory.update(re.findall(r"/dev/shm/mpich_shm_\w+", Path(f"/proc/{pid}/maps").read_text()))
 
-    def end(self):
-        """Wait for its end; the exit status, the lines of facts and what was said on standard error."""
+    def end(self, as_facts=True):
+        """Wait for its end; the exit status, what it told (facts, one a line, or any text) and its standard error."""
         deadline = time.monotonic() + LIMIT
         while True:
             try:
@@ -61,7 +61,8 @@ class Ranks:
                 if time.monotonic() > deadline:
                     pytest.fail(f"the job did not end in {LIMIT:.0f} s: {self.kill()}")
         self._sweep()
-        return self.process.returncode, [json.loads(line) for line in out.splitlines() if line.startswith("{")], err
+        facts = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        return self.process.returncode, facts if as_facts else out, err
 
     def kill(self):
         """kill -9 of mpiexec and all below it, if there is anything left; what was said."""

@@ -83,14 +83,14 @@ class MPI:
         library = self._library()
         if join := os.environ.get(JOIN):
             return Joining(Path(join), self.heartbeat, self.slow)
-        library.exiting.awaited = True
-        if self.patience is not None:
-            library.exiting.patience = self.patience
         if library.exiting.last is not None and library.exiting.last.size > 1:
             raise ArgumentError(
                 "engine", self, "has no other ranks any more: they ended with the first sg.sample",
                 "To sample more than once use sg.engines.MPI(everywhere=True).",
             )  # fmt: skip
+        library.exiting.awaited = True
+        if self.patience is not None:
+            library.exiting.patience = self.patience
         comm = library.world() if self.comm is None else self.comm
         if self.elastic is not None:
             crew = Crew(comm, servers, workers, None, self.everywhere)
