@@ -7,14 +7,14 @@ point goes down, for models of 124, 431,080 and 10 million float32. *Gradients a
 For every engine there are three figures, which take turns. *Bare* is its transport with nothing on top
 (``bare_transports.py``); *with update* is the same with a server that makes the update that the engine makes, so that
 what is left of the difference is the engine's own; *engine* is ``sg.sample`` with SGLD, after the first quarter of the
-run. For MPI there is a fourth, *spinning*: the bare transport with waits inside MPI, which burn a core a rank.
+run. For MPI there is a fourth, *spinning*: the bare transport with waits inside MPI, which burn a core a rank. The
+table has the best of several rounds, the one that others on the machine have disturbed least; the JSON has all.
 
     python benchmarks/engines.py [--engines threads processes mpi] [--workers 1 2 4] [--json FILE]
 """
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -130,7 +130,7 @@ def main() -> None:
                 for name, rate in once.items():
                     row["rates"].setdefault(name, []).append(rate)
         results += rows
-        console.print(table(f"{title}: medians of {arguments.rounds}", rows))
+        console.print(table(f"{title}: best of {arguments.rounds}", rows))
     harness.write_json({"duration": arguments.duration, "results": results}, arguments.json)
 
 
@@ -140,11 +140,8 @@ def table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
     for heading in ("engine", "workers", "bare", "spinning", "with update", "engine", "of bare", "of bare with update"):
         result.add_column(heading, justify="left" if heading == "engine" and not result.columns else "right")
     for row in rows:
-        rates = {name: statistics.median(values) for name, values in row["rates"].items()}
-        shares = [
-            statistics.median(e / b for e, b in zip(row["rates"]["engine"], row["rates"][name], strict=True))
-            for name in ("bare", "with update")
-        ]
+        rates = {name: max(values) for name, values in row["rates"].items()}
+        shares = [rates["engine"] / rates[name] for name in ("bare", "with update")]
         shown = [
             f"{rates[name]:,.0f}" if name in rates else "" for name in ("bare", "spinning", "with update", "engine")
         ]
