@@ -27,15 +27,16 @@ class Ranks:
         case: what they do, a function of ``mpi_rank.py``; or the arguments of ``stalegrad``, in a list.
         folder: of the test.
         prefix: a command that is to start the job.
+        hosts: options that say where the ranks are.
         environment: more of it.
     """
 
-    def __init__(self, ranks, case, folder, prefix=(), **environment):
+    def __init__(self, ranks, case, folder, prefix=(), hosts=("-localhost", "127.0.0.1"), **environment):
         script = ["-m", "mpi4py", str(HERE / "mpi_rank.py"), case, str(folder)]
         if isinstance(case, list):
             script = ["-c", COMMAND_LINE, *map(str, case)]
         self.process = subprocess.Popen(
-            [*prefix, str(MPIEXEC), "-localhost", "127.0.0.1", "-n", str(ranks), sys.executable, *script],
+            [*prefix, str(MPIEXEC), *hosts, "-n", str(ranks), sys.executable, *script],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
             cwd=folder, env=os.environ | {"PYTHONPATH": str(SOURCE), "STALEGRAD_TEST": str(folder)} | environment,
         )  # fmt: skip

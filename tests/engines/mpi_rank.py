@@ -123,6 +123,29 @@ def hung(folder):
         tell(refused=str(error))
 
 
+class UntilHealed(FaultyModel):
+    """Slow until there is a file ``healed``."""
+
+    def __init__(self, folder):
+        super().__init__(folder / "calls", {}, seconds=0.01)
+        self._healed = folder / "healed"
+
+    def gradient(self, theta, indices):
+        if not self._healed.exists():
+            time.sleep(0.05)
+        return super().gradient(theta, indices)
+
+
+def behind_a_cable(folder):
+    """Worker 1 is on another host, and cannot be reached for a while."""
+    engine = sg.engines.MPI(patience=1.0)
+    run = sg.sample(UntilHealed(folder), KERNEL, steps=300, engine=engine, progress=False, store=folder / "run")
+    tell(
+        kinds=[event.kind for event in run.events], workers=[event.worker for event in run.events],
+        steps=run.trace.chains[0].steps, same=replayed(run),
+    )  # fmt: skip
+
+
 class Sleepy(FaultyModel):
     """A gradient that takes 0.4 s of sleep, the first one until all workers have come to theirs."""
 

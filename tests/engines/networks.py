@@ -1,5 +1,6 @@
 """Two hosts on one machine: network namespaces that nothing joins but a pair of virtual cards with a cable between."""
 
+import shlex
 import shutil
 import subprocess
 
@@ -13,7 +14,8 @@ class TwoHosts:
     or when the process that made it does, however it ends.
     """
 
-    cards = ("sg-veth0", "sg-veth1")
+    card = "sg-veth"
+    """Its name on both hosts."""
     addresses = ("10.77.0.1", "10.77.0.2")
 
     def __enter__(self):
@@ -25,7 +27,7 @@ class TwoHosts:
                 ["unshare", "--net", "sh", "-c", "echo; exec cat"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             )
-            for _ in self.cards
+            for _ in self.addresses
         ]  # fmt: skip
         try:
             if not all(holder.stdout.readline() for holder in self._holders):
@@ -44,24 +46,34 @@ class TwoHosts:
         """A command as it is given to run on a host."""
         return ["nsenter", "--target", str(self._holders[host].pid), "--net", *command]
 
+    def write_ssh(self, path):
+        """Write a program that takes the place of ssh for these hosts."""
+        cases = [
+            f'{address}) exec {shlex.join(self.command(host))} sh -c "$*" ;;'
+            for host, address in enumerate(self.addresses)
+        ]
+        skip_options = 'while [ "${1#-}" != "$1" ]; do shift; done'
+        path.write_text("\n".join(["#!/bin/sh", skip_options, "host=$1", "shift", "case $host in", *cases, "esac", ""]))
+        path.chmod(0o700)
+
     def cut(self):
         """Nothing goes through the cable any more, and nobody is told. Host 0 keeps its own address."""
-        self._ip(1, "link", "set", self.cards[1], "down")
+        self._ip(1, "link", "set", self.card, "down")
 
     def heal(self):
         """As it was."""
-        self._ip(1, "link", "set", self.cards[1], "up")
+        self._ip(1, "link", "set", self.card, "up")
 
     def _wire(self):
-        peer = ["peer", "name", self.cards[1], "netns", str(self._holders[1].pid)]
-        made = self._ip(0, "link", "add", self.cards[0], "type", "veth", *peer, check=False)
+        peer = ["peer", "name", self.card, "netns", str(self._holders[1].pid)]
+        made = self._ip(0, "link", "add", self.card, "type", "veth", *peer, check=False)
         if made.returncode:
             pytest.skip(f"no virtual network cards here: {made.stderr.strip()}")
-        for host, (card, address) in enumerate(zip(self.cards, self.addresses, strict=True)):
+        for host, address in enumerate(self.addresses):
             self._ip(host, "link", "set", "lo", "up")
-            self._ip(host, "link", "set", card, "addrgenmode", "none")  # IPv6 would take a second to settle
-            self._ip(host, "address", "add", f"{address}/24", "dev", card)
-            self._ip(host, "link", "set", card, "up")
+            self._ip(host, "link", "set", self.card, "addrgenmode", "none")  # IPv6 would take a second to settle
+            self._ip(host, "address", "add", f"{address}/24", "dev", self.card)
+            self._ip(host, "link", "set", self.card, "up")
 
     def _ip(self, host, *arguments, check=True):
         command = self.command(host, "ip", *arguments)

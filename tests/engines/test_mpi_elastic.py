@@ -79,7 +79,7 @@ class Elastic:
         prefix = ()
         if self._hosts is not None:
             prefix = self._hosts.command(host)
-            environment |= {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": card or self._hosts.cards[host]}
+            environment |= {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": card or self._hosts.card}
         return Ranks(1, "elastic", self._folder, prefix, HEARTBEAT=self._heartbeat, **environment)
 
 
@@ -129,7 +129,26 @@ def test_kill_9_of_the_server_ends_its_workers_and_leaves_a_valid_store(tmp_path
     np.testing.assert_array_equal(replayed.draws, again.draws)
 
 
-def test_a_cable_that_is_cut_and_healed_and_then_cut_for_good(tmp_path):
+def test_nobody_joins_where_no_server_is(tmp_path):
+    status, told, err = mpi(1, "too_few", tmp_path, STALEGRAD_JOIN=str(tmp_path))
+    assert status != 0
+    assert told == []
+    assert f"no server has its door open in {tmp_path}" in err
+
+
+def test_an_mpi_that_cannot_do_it_is_refused_at_the_start(tmp_path):
+    status, (unsafe, closed), err = mpi(1, "no_ports", tmp_path)
+    assert status == 0, err
+    assert "Start the job with MPIR_CVAR_CH4_NETMOD=ofi" in unsafe["error"]
+    assert "opens no port to which workers could connect" in closed["error"]
+    assert "Start the workers together with the servers, without elastic=..." in closed["error"]
+    assert inspect(tmp_path / "ofi").state == "failed"
+
+
+# ---------------------------------------------------------------------------------------------------------- two hosts
+
+
+def test_elastic_workers_behind_a_cable_that_is_cut_and_healed_and_then_cut_for_good(tmp_path):
     """Server and worker on two hosts. What is shorter than the heartbeat does no harm; what is longer is a death."""
     with TwoHosts() as hosts, Elastic(tmp_path, heartbeat=6.0, hosts=hosts) as run:
         (far,) = run.join(1, host=1)
@@ -147,17 +166,24 @@ def test_a_cable_that_is_cut_and_healed_and_then_cut_for_good(tmp_path):
         assert_whole(run.end(), deaths=1)
 
 
-def test_nobody_joins_where_no_server_is(tmp_path):
-    status, told, err = mpi(1, "too_few", tmp_path, STALEGRAD_JOIN=str(tmp_path))
-    assert status != 0
-    assert told == []
-    assert f"no server has its door open in {tmp_path}" in err
-
-
-def test_an_mpi_that_cannot_do_it_is_refused_at_the_start(tmp_path):
-    status, (unsafe, closed), err = mpi(1, "no_ports", tmp_path)
-    assert status == 0, err
-    assert "Start the job with MPIR_CVAR_CH4_NETMOD=ofi" in unsafe["error"]
-    assert "opens no port to which workers could connect" in closed["error"]
-    assert "Start the workers together with the servers, without elastic=..." in closed["error"]
-    assert inspect(tmp_path / "ofi").state == "failed"
+def test_a_rank_behind_a_cable_that_is_cut_for_seconds_is_left_out(tmp_path):
+    """One mpiexec over two hosts. Nobody dies, and the run is completed by whoever can be reached."""
+    with TwoHosts() as hosts:
+        hosts.write_ssh(tmp_path / "ssh")
+        near, far = hosts.addresses
+        job = Ranks(
+            3, "behind_a_cable", tmp_path, hosts.command(0),
+            ("-launcher", "ssh", "-launcher-exec", str(tmp_path / "ssh"), "-localhost", near, "-hosts",
+             f"{near}:2,{far}:1"),
+            FI_PROVIDER="tcp", FI_TCP_IFACE=hosts.card, MPIR_CVAR_CH4_NETMOD="ofi",
+        )  # fmt: skip
+        calls = tmp_path / "calls"
+        job.until(lambda: calls.exists() and calls.stat().st_size > 50, "gradients")
+        hosts.cut()
+        time.sleep(3.0)
+        hosts.heal()
+        (tmp_path / "healed").touch()
+        status, told, err = job.end()
+        assert status == 0, err
+        assert told == [{"kinds": ["hung"], "workers": [1], "steps": 300, "same": True}]
+    assert inspect(tmp_path / "run").state == "finished"
