@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 from rich.table import Table
@@ -55,35 +55,68 @@ class Candidate:
     engine: Callable[[Load, float], float]
 
 
-def launched(what: str) -> Callable[..., float]:
-    """Have ranks do something that :func:`rank` knows; what rank 0 measures."""
+class OnRanks:
+    """Ranks of an mpiexec for each number of workers, which are started once and measure one thing after another."""
 
-    def measure(load: Load, *more: float) -> float:
+    _jobs: ClassVar[dict[int, "subprocess.Popen[str]"]] = {}
+
+    @classmethod
+    def measure(cls, what: str) -> Callable[..., float]:
+        """Have them measure something that :func:`serve_ranks` knows."""
+
+        def measure(load: Load, *more: float) -> float:
+            if load.workers not in cls._jobs:
+                cls._jobs[load.workers] = cls._start(load.workers + 1)
+            question, answer = cls._jobs[load.workers].stdin, cls._jobs[load.workers].stdout
+            assert question is not None
+            assert answer is not None
+            print(json.dumps([what, asdict(load), *more]), file=question, flush=True)
+            for line in answer:
+                if line.startswith("rate "):
+                    return float(line.split()[1])
+            raise RuntimeError(f"{what} with {load} failed")
+
+        return measure
+
+    @classmethod
+    def end(cls) -> None:
+        """End them, if they were started."""
+        for job in cls._jobs.values():
+            job.communicate()
+
+    @staticmethod
+    def _start(ranks: int) -> "subprocess.Popen[str]":
         mpiexec = Path(sys.executable).parent / "mpiexec"
-        task = json.dumps([what, asdict(load), *more])
-        command = [mpiexec, "-n", load.workers + 1, sys.executable, "-m", "mpi4py", __file__, "--rank", task]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, check=False)
-        lines = [line for line in done.stdout.splitlines() if line.startswith("rate ")]
-        if done.returncode or not lines:
-            raise RuntimeError(f"{what} with {load} failed: {done.stdout}\n{done.stderr}")
-        return float(lines[0].split()[1])
-
-    return measure
+        command = [mpiexec, "-n", ranks, sys.executable, "-m", "mpi4py", __file__, "--rank"]
+        return subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def rank(task: str) -> None:
-    """What one rank of :func:`launched` does."""
-    what, load, *more = json.loads(task)
-    load = Load(**load)
-    rate = sampled(load, "mpi", *more) if what == "engine" else bare.mpi(load, spinning=what == "spinning")
-    if rate is not None:  # only rank 0 comes back from sampling, and only it has a rate
-        print("rate", rate, flush=True)
+def serve_ranks() -> None:
+    """What a rank does: whatever the standard input of rank 0 asks for, until it ends."""
+    from mpi4py import MPI
+
+    from stalegrad.engines.mpi.channel import Channel
+
+    channel = Channel.among(MPI.COMM_WORLD)  # whose waits leave the processor to others
+    while True:
+        asked, _ = channel.broadcast_facts({} if channel.rank else {"task": sys.stdin.readline()})
+        if not asked["task"]:
+            return
+        what, load, *more = json.loads(asked["task"])
+        if what == "engine":
+            rate = sampled(Load(**load), sg.engines.MPI(everywhere=True), *more)
+        else:
+            rate = bare.mpi(Load(**load), spinning=what == "spinning") or 0.0
+        if channel.rank == 0:
+            print("rate", rate, flush=True)
 
 
 CANDIDATES = {
     "threads": Candidate({"bare": bare.threads}, lambda load, rate: sampled(load, "threads", rate)),
     "processes": Candidate({"bare": bare.shared_memory}, lambda load, rate: sampled(load, "processes", rate)),
-    "mpi": Candidate({"bare": launched("bare"), "spinning": launched("spinning")}, launched("engine")),
+    "mpi": Candidate(
+        {"bare": OnRanks.measure("bare"), "spinning": OnRanks.measure("spinning")}, OnRanks.measure("engine")
+    ),
 }
 """Another engine is another entry: a bare call of its transport, and ``sg.sample`` on it."""
 
@@ -103,11 +136,11 @@ def main() -> None:
     parser.add_argument("--parameters", type=int, nargs="*", default=[124, 431_080, 10_000_000], help="for exchanges")
     parser.add_argument("--milliseconds", type=float, nargs="*", default=[5.0, 25.0], help="of gradients")
     parser.add_argument("--duration", type=float, default=2.0, help="seconds of one measurement (default %(default)s)")
-    parser.add_argument("--rank", help=argparse.SUPPRESS)
+    parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     harness.add_arguments(parser, rounds=3)
     arguments = parser.parse_args()
     if arguments.rank:
-        rank(arguments.rank)
+        serve_ranks()
         return
     console = Console(stderr=arguments.json == "-")
     loads = [
@@ -131,6 +164,7 @@ def main() -> None:
                     row["rates"].setdefault(name, []).append(rate)
         results += rows
         console.print(table(f"{title}: best of {arguments.rounds}", rows))
+    OnRanks.end()
     harness.write_json({"duration": arguments.duration, "results": results}, arguments.json)
 
 
