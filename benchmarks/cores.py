@@ -11,11 +11,14 @@ def one_core() -> set[int]:
     """
     flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()
-    if not hasattr(os, "sched_setaffinity"):
-        return set(range(os.cpu_count() or 1))
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
+    cores = current()
+    give_back({max(cores)})
     return cores
+
+
+def current() -> set[int]:
+    """The cores that this process may use now."""
+    return set(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def give_back(cores: set[int]) -> None:

@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40_000, help="updates of one round (default %(default)s)")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     harness.add_arguments(parser, rounds=3)
-    arguments = parser.parse_args()
+    arguments = harness.parse(parser, steps=200, workers=[1], rounds=1)
     size = arguments.parameters
     rates: dict[str, dict[int, list[float]]] = {name: {} for name in ("raw", "processes", "threads")}
     for _ in range(arguments.rounds):

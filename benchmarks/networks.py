@@ -1,55 +1,110 @@
-"""A step of SGHMC on LeNet: ours against the bare gradient, posteriors and BlackJAX; and two workers against one.
+"""A step of SGHMC on LeNet and on Cifar10-Quick: ours against the bare gradient and the peers; two workers against one.
 
 On one core and one thread, by turns: *the bare gradient* is forward and backward of the same network, channels last, on
 a minibatch that is already there, and nothing else. *Ours* is ``sg.sample`` inline with one worker: it draws and
-gathers the minibatch, scales its pixels, adds the prior, checks the gradient, draws 431,080 normals and updates. What
-the others do is in :mod:`lenet_peers`. Memory that is freed stays with the process, so that nobody pays for pages that
-somebody else gave back.
+gathers the minibatch, scales its pixels, adds the prior, checks the gradient, draws normals and updates. What the others
+do is in :mod:`network_peers`. Then, on all cores: gradients a second that reach the chain from two worker processes,
+over those from one.
 
-Then, on all cores: gradients a second that reach the chain from two worker processes, over those from one.
-
-    python benchmarks/lenet.py [--cpu-time] [--json FILE]
-
-writes, besides the timings, ``step_over_gradient`` (ours over the bare gradient), ``ratio_to_posteriors`` (its
-documented form over ours), ``ratio_to_blackjax`` (the faster of its two over ours) and ``two_processes``, each from the
-best rounds.
+    python benchmarks/networks.py [--network cifar10_quick] [--cpu-time] [--json FILE]
 """
 
 import argparse
-import ctypes
-import os
 import statistics
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
+import cores
 import harness
-import lenet_peers
-from blackjax_logistic import one_thread
+import images
+import network_peers
+from results import Bar, Result
+from samplers import Sampler
 
-N_DATA = 60_000
+TITLES = {"lenet": "LeNet", "cifar10_quick": "Cifar10-Quick"}
+WANTED = {"lenet": {"posteriors": 1.5, "BlackJAX": 1.5}, "cifar10_quick": {"posteriors": 1.15, "BlackJAX": 1.8}}
+TEXT = """
+SGHMC on {title} with J = {batch_size}, as Caffe trains it, one core, one thread. *The bare gradient* is forward and
+backward of the same network, channels last, on a minibatch that is already there. Ours draws and gathers its minibatch,
+scales pixels, adds the prior, checks the gradient, draws all normals and updates; the peers keep one minibatch in memory,
+which spares them the gathering. Bars on one core compare best rounds, so that what disturbs one of them does not count.
+Two processes over one: gradients a second that reach the chain, on {cores} cores, with start-up left out.
+"""
 
 
-def images() -> tuple[str, Any, Any]:
-    """MNIST where ``STALEGRAD_DATA`` names a folder that has it, else bytes of the same shape."""
-    if "STALEGRAD_DATA" in os.environ:
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description="One step of SGHMC on a network: stalegrad and its peers.")
+    parser.add_argument("--network", choices=list(TITLES), default="lenet")
+    parser.add_argument("--steps", type=int, default=40, help="steps of one timed call (default %(default)s)")
+    parser.add_argument("--pairs", type=int, default=4, help="runs with one and two processes (default %(default)s)")
+    parser.add_argument("--exchanges", type=int, default=150, help="gradients a worker in them (default %(default)s)")
+    parser.add_argument("--cpu-time", action="store_true", help="count the processor's time, on a machine in use")
+    harness.add_arguments(parser, rounds=7)
+    return harness.parse(parser, given, steps=2, pairs=1, exchanges=10, rounds=1)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A network with its data and its recipe."""
+
+    name: str
+
+    @cached_property
+    def data(self) -> images.Images:
+        """MNIST or CIFAR-10."""
+        return images.load("mnist" if self.name == "lenet" else "cifar10")
+
+    @property
+    def recipe(self) -> Any:
+        """How Caffe trains it, at a fixed rate."""
         import stalegrad as sg
 
-        data = sg.datasets.mnist()
-        return "MNIST", data.X, data.y
-    rng = np.random.default_rng(0)
-    pixels = rng.integers(256, size=(N_DATA, 28, 28), dtype=np.uint8)
-    return "synthetic", pixels, rng.integers(10, size=N_DATA)
+        return sg.models.LENET if self.name == "lenet" else sg.models.CIFAR10_QUICK
 
+    @property
+    def network(self) -> Callable[[], Any]:
+        """Makes the torch module."""
+        import stalegrad as sg
 
-def keep_freed_memory() -> None:
-    """Tell the C library not to return memory to the system, where it can be told."""
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
-        library.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        return getattr(sg.models, self.name)
+
+    @cached_property
+    def pixels(self) -> Callable[[Any], Any]:
+        """From bytes to what the network wants."""
+        import stalegrad as sg
+
+        return sg.models.lenet_pixels if self.name == "lenet" else sg.models.CentredPixels(self.data.X)
+
+    @cached_property
+    def potential(self) -> Any:
+        """Ours."""
+        import stalegrad as sg
+
+        return sg.potentials.from_torch(
+            self.network(), "categorical", (self.data.X, self.data.y), batch_size=self.recipe.batch_size,
+            transform=self.pixels,
+        )  # fmt: skip
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """SGHMC from the recipe's first learning rate and momentum."""
+        kernel = self.recipe.kernel(len(self.data.y), gamma=0.0)
+        return Sampler(kernel.step_size, kernel.friction)
+
+    def minibatch(self) -> tuple[Any, Any]:
+        """The first J data as tensors, for candidates that keep one in memory."""
+        import torch
+
+        size = self.recipe.batch_size
+        return self.pixels(torch.from_numpy(self.data.X[:size])), torch.from_numpy(
+            np.asarray(self.data.y[:size], np.int64)
+        )
 
 
 def bare_gradient(network: Any, x: Any, y: Any, steps: int) -> harness.Case:
@@ -65,7 +120,7 @@ def bare_gradient(network: Any, x: Any, y: Any, steps: int) -> harness.Case:
             network.zero_grad(set_to_none=True)
             cross_entropy(network(x), y, reduction="sum").backward()
 
-    return harness.Case("bare gradient, channels last", run, steps)
+    return harness.Case("the bare gradient", run, steps)
 
 
 def rate(potential: Any, kernel: Any, workers: int, steps: int) -> float:
@@ -84,79 +139,77 @@ def rate(potential: Any, kernel: Any, workers: int, steps: int) -> float:
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(description="One step of SGHMC on LeNet.")
-    parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=50, help="steps of one timed call (default %(default)s)")
-    parser.add_argument(
-        "--pairs", type=int, default=5, help="runs with one and with two processes (default %(default)s)"
-    )
-    parser.add_argument(
-        "--exchanges", type=int, default=150, help="gradients of a worker in them (default %(default)s)"
-    )
-    parser.add_argument("--cpu-time", action="store_true", help="count the processor's time, on a machine in use")
-    harness.add_arguments(parser)
-    arguments = parser.parse_args()
-    cores = os.sched_getaffinity(0)
-    one_thread()  # before JAX is imported
-    keep_freed_memory()
+    given = arguments()
+    all_cores = cores.one_core()  # before JAX is imported
+    cores.keep_freed_memory()
 
     import torch
 
     import stalegrad as sg
 
     torch.set_num_threads(1)
-    source, X, y = images()
-    network, recipe = sg.models.lenet, sg.models.LENET
-    potential = sg.potentials.from_torch(
-        network(), "categorical", (X, y), batch_size=arguments.batch_size, transform=sg.models.lenet_pixels
-    )
-    kernel = recipe.kernel(potential.n_data)
-    x_batch = sg.models.lenet_pixels(torch.from_numpy(X[: arguments.batch_size]))
-    y_batch = torch.from_numpy(y[: arguments.batch_size].astype(np.int64))
+    task, title = Task(given.network), TITLES[given.network]
+    x, y = task.minibatch()
+    kernel, n_data = task.sampler.ours(), len(task.data.y)
 
     def ours() -> sg.Run:
         return sg.sample(
-            potential, kernel, steps=arguments.steps, thin=arguments.steps, engine="inline", progress=False
+            task.potential, kernel, steps=given.steps, thin=given.steps, engine="inline", progress=False
         )
 
     cases = [
-        harness.Case("stalegrad, inline", ours, arguments.steps),
-        bare_gradient(network(), x_batch, y_batch, arguments.steps),
-        *lenet_peers.posteriors_cases(network, x_batch, y_batch, potential.n_data, arguments.steps),
-        *lenet_peers.blackjax_cases(
-            x_batch.permute(0, 2, 3, 1).numpy(), y_batch.numpy(), potential.n_data, arguments.steps
-        ),
+        harness.Case("stalegrad, inline", ours, given.steps),
+        bare_gradient(task.network(), x, y, given.steps),
+        *network_peers.posteriors_cases(task.network, x, y, n_data, task.sampler, given.steps),
+        *network_peers.blackjax_cases(given.network, task.network(), x, y, n_data, task.sampler, given.steps),
     ]
-    clock = time.process_time if arguments.cpu_time else time.perf_counter
-    timings = harness.measure(cases, rounds=arguments.rounds, clock=clock)
-    step, gradient, documented, _, *blackjax = [timing.best for timing in timings]
-
-    os.sched_setaffinity(0, cores)
+    clock = time.process_time if given.cpu_time else time.perf_counter
+    timings = harness.measure(cases, rounds=given.rounds, clock=clock)
+    cores.give_back(all_cores)
     rates: dict[int, list[float]] = {1: [], 2: []}
-    for _ in range(arguments.pairs):
+    for _ in range(given.pairs):
         for workers, found in rates.items():
-            found.append(rate(potential, kernel, workers, arguments.exchanges))
+            found.append(rate(task.potential, kernel, workers, given.exchanges))
 
-    figures = {
-        "step_over_gradient": step / gradient,
-        "ratio_to_posteriors": documented / step,
-        "ratio_to_blackjax": min(blackjax) / step,
-        "two_processes": max(rates[2]) / max(rates[1]),
-        "two_processes_median": statistics.median(b / a for a, b in zip(rates[1], rates[2], strict=True)),
-        "gradients_per_second": {str(workers): found for workers, found in rates.items()},
-    }
-    settings = {
-        "data": source,
-        "batch_size": arguments.batch_size,
-        "steps": arguments.steps,
-        "clock": "cpu" if arguments.cpu_time else "wall",
-        "load_average": os.getloadavg()[0],
-    }
-    title = f"SGHMC on LeNet, J = {arguments.batch_size}, one core, one thread ({source})"
-    harness.report(title, timings, settings=settings, figures=figures, json_to=arguments.json)
-    console = Console(stderr=arguments.json == "-")
-    for name in ("step_over_gradient", "ratio_to_posteriors", "ratio_to_blackjax", "two_processes"):
-        console.print(f"{name}: {figures[name]:.2f}")
+    text = TEXT.format(title=title, batch_size=task.recipe.batch_size, cores=len(all_cores))
+    settings = {"data": task.data.source, "batch_size": task.recipe.batch_size, **vars(given)}
+    result = Result(f"Steps a second: {title}", text, settings)
+    result.table(
+        f"{title}, SGHMC, J = {task.recipe.batch_size}, one core ({task.data.source})",
+        ["", "steps a second", "best round", "ours over it (best rounds)"],
+        [[timing.name, timing.rate, timing.best_rate, timing.best / timings[0].best] for timing in timings],
+    )
+    result.table(
+        f"{title}, worker processes, {len(all_cores)} cores",
+        ["workers", "gradients a second, median", "best"],
+        [[str(workers), statistics.median(found), max(found)] for workers, found in rates.items()],
+    )
+    result.columns(given.network, f"{title}, SGHMC", "steps a second", {t.name: t.rate for t in timings})
+    result.bars = bars(given.network, timings, rates, len(all_cores))
+    result.figures = {"timings": [t.as_dict() for t in timings], "gradients_per_second": rates}
+    result.finish(given.json)
+
+
+def bars(
+    network: str, timings: Sequence[harness.Timing], rates: dict[int, list[float]], n_cores: int
+) -> list[Bar]:
+    """Against each peer as documented and at its best, the bare gradient, and one process."""
+    title, best = TITLES[network], {timing.name: timing.best_rate for timing in timings}
+    ours, wanted = best["stalegrad, inline"], WANTED[network]
+    blackjax = max(rate for name, rate in best.items() if name.startswith("BlackJAX"))
+    fastest = max(rate for name, rate in best.items() if name.startswith("posteriors"))
+    found = [
+        Bar(f"{title}: posteriors, documented", ours, best["posteriors, documented"], wanted["posteriors"]),
+        Bar(f"{title}: posteriors, its fastest", ours, fastest, wanted["posteriors"]),
+        Bar(f"{title}: BlackJAX, its fastest", ours, blackjax, wanted["BlackJAX"]),
+    ]
+    if network == "lenet":
+        step, gradient = 1e3 / ours, 1e3 / best["the bare gradient"]
+        found.append(Bar(f"{title}: step over gradient", step, gradient, 1.12, at_least=False, unit="ms"))
+        if n_cores > 1:
+            two, one = statistics.median(rates[2]), statistics.median(rates[1])
+            found.append(Bar(f"{title}: two processes over one", two, one, 1.8, unit="gradients/s"))
+    return found
 
 
 if __name__ == "__main__":
