@@ -4,7 +4,8 @@ a9a is the Adult census data in 123 binary features: 14 questions, each answered
 that a row holds at most 14 ones. With the intercept the design has 124 columns and 15 nonzeros a row.
 
 Set ``STALEGRAD_DATA`` to a directory that holds ``a9a/a9a.gz`` and ``a9a/a9a.t.gz`` (the LIBSVM text files,
-gzip-compressed) to use the real data. Timings hardly differ: what a step costs depends on N, J and the sparsity, which are the same.
+gzip-compressed) to use the real data. Timings hardly differ: what a step costs depends on N, J and the sparsity, which
+are the same.
 """
 
 import gzip

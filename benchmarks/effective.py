@@ -1,9 +1,9 @@
 """Effective draws a second on logistic regression shaped like a9a, counted by ArviZ, at equal bias.
 
-All stochastic-gradient candidates sample in the coordinates of :mod:`posterior`, from the same starts. SGLD has the same
-step for all, and so the same bias; SGHMC has the step at which theory gives a Gaussian of unit curvature, with the
-minibatch noise of this model, the same variance. NumPyro's NUTS, which uses all data at every step and has no such bias,
-is what a user without any need for minibatches would pick; it samples in the same coordinates.
+All stochastic-gradient candidates sample in the coordinates of :mod:`posterior`, from the same starts. SGLD has the
+same step for all, and so the same bias; SGHMC has the step at which theory gives a Gaussian of unit curvature, with
+the minibatch noise of this model, the same variance. NumPyro's NUTS, which uses all data at every step and has no such
+bias, is what a user without any need for minibatches would pick; it samples in the same coordinates.
 
     python benchmarks/effective.py [--json FILE]
 """
@@ -27,12 +27,12 @@ from samplers import Sampler
 FRICTION = 2.0
 """Critical damping for a curvature of 1."""
 TEXT = """
-Logistic regression on a9a or on data of its shape, J = {batch_size}, in coordinates in which every curvature at the mode
-is 1, {chains} chains of each candidate, one core, one thread; effective draws are ArviZ's bulk count for φ, the mean loss
-on the test set. SGLD has h = {step_size:g} for all, and so the same bias for all; SGHMC has the step at which theory gives
-it the same. *Variance too large by* is the mean excess of the variances of all coordinates over those of MALA on all data;
-of few effective draws it is known poorly. NUTS uses all data at every step and has no bias; its adaptation is not counted,
-as compiling is not for anyone. Where data fit in memory and NUTS wins here, use NUTS.
+Logistic regression on a9a or on data of its shape, J = {batch_size}, in coordinates in which every curvature at the
+mode is 1, {chains} chains of each candidate, one core, one thread; effective draws are ArviZ's bulk count for φ, the
+mean loss on the test set. SGLD has h = {step_size:g} for all, and so the same bias for all; SGHMC has the step at
+which theory gives it the same. *Variance too large by* is the mean excess of the variances of all coordinates over
+those of MALA on all data; of few effective draws it is known poorly. NUTS uses all data at every step and has no bias;
+its adaptation is not counted, as compiling is not for anyone. Where data fit in memory and NUTS wins here, use NUTS.
 """
 
 Chain = Callable[[int, Any], tuple[Any, float]]
@@ -44,12 +44,16 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Effective draws a second on logistic regression.")
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--steps", type=int, default=100_000, help="of each chain (default %(default)s)")
-    parser.add_argument("--loop-steps", type=int, default=25_000, help="likewise, in Python loops (default %(default)s)")
+    parser.add_argument(
+        "--loop-steps", type=int, default=25_000, help="likewise, in Python loops (default %(default)s)"
+    )
     parser.add_argument("--thin", type=int, default=100)
     parser.add_argument("--nuts", type=int, default=200, help="draws of NUTS a chain, and of adaptation")
     parser.add_argument("--batch-size", type=int, default=50)
     parser.add_argument("--step-size", type=float, default=5e-4)
-    parser.add_argument("--reference", type=int, default=600, help="iterations of MALA, 16 chains (default %(default)s)")
+    parser.add_argument(
+        "--reference", type=int, default=600, help="iterations of MALA, 16 chains (default %(default)s)"
+    )
     harness.add_arguments(parser, rounds=None)
     return harness.parse(
         parser, given, chains=2, steps=1000, loop_steps=100, thin=10, nuts=5, reference=20
@@ -88,9 +92,7 @@ def ours(model: Problem, given: argparse.Namespace, sampler: Sampler) -> Chain:
 
 def blackjax(model: Problem, given: argparse.Namespace, sampler: Sampler) -> Chain:
     """The tuned scan."""
-    peer = blackjax_peer.Peer(
-        jax_models.whitened(model.rows), sampler, batch_size=given.batch_size, steps=given.steps
-    )
+    peer = blackjax_peer.Peer(jax_models.whitened(model.rows), sampler, batch_size=given.batch_size, steps=given.steps)
     draws_of = peer.draws_of(given.steps, given.thin)
 
     def chain(number: int, start: Any) -> tuple[Any, float]:

@@ -21,9 +21,9 @@ from results import Result
 HERE = Path(__file__).resolve().parent
 TEXT = """
 Exchanges a second, a gradient up and a point down, when the gradient is free: everything that is left is transport and
-engine. *Bare* is the same shared memory and the same signals, or the same queues, with nothing but a copy on each side;
-the engine adds checks, staleness, the update with its noise, the trace and the bookkeeping of workers. The share says how
-much of the bare transport's rate the engine keeps. With gradients that take milliseconds the difference disappears.
+engine. *Bare* is the same shared memory and the same signals, or the same queues, with nothing but a copy on each
+side; the engine adds checks, staleness, the update with its noise, the trace and the bookkeeping of workers. The share
+says how much of the bare transport's rate the engine keeps.
 """
 
 

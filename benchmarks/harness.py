@@ -106,12 +106,12 @@ def add_arguments(parser: argparse.ArgumentParser, *, rounds: int | None = 9) ->
             "--rounds", type=int, default=rounds, help="timed calls of each candidate (default %(default)s)"
         )
     parser.add_argument("--json", metavar="FILE", help="write the results as JSON; - prints them, the table to stderr")
-    parser.add_argument("--quick", action="store_true", help="a tiny size, to see that it runs; its figures mean little")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tiny size, to see that it runs; its figures mean little"
+    )
 
 
-def parse(
-    parser: argparse.ArgumentParser, given: Sequence[str] | None = None, **quick: Any
-) -> argparse.Namespace:
+def parse(parser: argparse.ArgumentParser, given: Sequence[str] | None = None, **quick: Any) -> argparse.Namespace:
     """The arguments; with ``--quick`` the defaults of those named here are these."""
     words = sys.argv[1:] if given is None else list(given)
     if "--quick" in words:

@@ -24,11 +24,11 @@ from results import Bar, Result
 SAMPLERS = {"SGLD": samplers.SGLD, "SGHMC": samplers.SGHMC}
 TEXT = """
 Bayesian logistic regression on a9a or on data of its shape (32,561 rows, 124 weights, prior N(0, 1)), one core, one
-thread, medians of rounds in which the candidates take turns. Ours is `sg.sample(..., engine="inline")` with one worker;
-it keeps every hundredth draw and the trace, the others their last position. A call of ours and of the scans makes
-{steps:,} steps, a call of the Python loops {loop_steps:,}, because a step in them costs the same in a short run as in a
-long one. *Documented* is a peer as its own documentation writes it, *tuned* and *in place* are as fast as we could write
-it; *plain JAX* is a bound without any library.
+thread, medians of rounds in which the candidates take turns. Ours is `sg.sample(..., engine="inline")` with one
+worker; it keeps every hundredth draw and the trace, the others their last position. A call of ours and of the scans
+makes {steps:,} steps, a call of the Python loops {loop_steps:,}, because a step in them costs the same in a short run
+as in a long one. *Documented* is a peer as its own documentation writes it, *tuned* and *in place* are as fast as we
+could write it; *plain JAX* is a bound without any library.
 """
 
 

@@ -29,8 +29,8 @@ STATE = 2
 TEXT = """
 `sg.sample` with SGHMC, {workers} worker processes and {parameters:,} parameters: the proportional set sizes of all
 processes, which count shared pages once, while the run goes on and less those of the same run with 100 parameters, in
-vectors of parameters ({megabytes:.0f} MB each). Allowed are two vectors a worker, a point and a gradient, and the kernel's
-state, θ and q. No draw is kept until the end of the run.
+vectors of parameters ({megabytes:.0f} MB each). Allowed are two vectors a worker, a point and a gradient, and the
+kernel's state, θ and q. No draw is kept until the end of the run.
 """
 
 

@@ -1,10 +1,10 @@
 """A step of SGHMC on LeNet and on Cifar10-Quick: ours against the bare gradient and the peers; two workers against one.
 
-On one core and one thread, by turns: *the bare gradient* is forward and backward of the same network, channels last, on
-a minibatch that is already there, and nothing else. *Ours* is ``sg.sample`` inline with one worker: it draws and
-gathers the minibatch, scales its pixels, adds the prior, checks the gradient, draws normals and updates. What the others
-do is in :mod:`network_peers`. Then, on all cores: gradients a second that reach the chain from two worker processes,
-over those from one.
+On one core and one thread, by turns: *the bare gradient* is forward and backward of the same network, channels last,
+on a minibatch that is already there, and nothing else. *Ours* is ``sg.sample`` inline with one worker: it draws and
+gathers the minibatch, scales its pixels, adds the prior, checks the gradient, draws normals and updates. What the
+others do is in :mod:`network_peers`. Then, on all cores: gradients a second that reach the chain from two worker
+processes, over those from one.
 
     python benchmarks/networks.py [--network cifar10_quick] [--cpu-time] [--json FILE]
 """
@@ -30,10 +30,11 @@ TITLES = {"lenet": "LeNet", "cifar10_quick": "Cifar10-Quick"}
 WANTED = {"lenet": {"posteriors": 1.5, "BlackJAX": 1.5}, "cifar10_quick": {"posteriors": 1.15, "BlackJAX": 1.8}}
 TEXT = """
 SGHMC on {title} with J = {batch_size}, as Caffe trains it, one core, one thread. *The bare gradient* is forward and
-backward of the same network, channels last, on a minibatch that is already there. Ours draws and gathers its minibatch,
-scales pixels, adds the prior, checks the gradient, draws all normals and updates; the peers keep one minibatch in memory,
-which spares them the gathering. Bars on one core compare best rounds, so that what disturbs one of them does not count.
-Two processes over one: gradients a second that reach the chain, on {cores} cores, with start-up left out.
+backward of the same network, channels last, on a minibatch that is already there. Ours draws and gathers its
+minibatch, scales pixels, adds the prior, checks the gradient, draws all normals and updates; the peers keep one
+minibatch in memory, which spares them the gathering. Bars on one core compare best rounds, so that what disturbs one
+of them does not count. Two processes over one: gradients a second that reach the chain, on {cores} cores, with
+start-up left out.
 """
 
 
@@ -153,9 +154,7 @@ def main() -> None:
     kernel, n_data = task.sampler.ours(), len(task.data.y)
 
     def ours() -> sg.Run:
-        return sg.sample(
-            task.potential, kernel, steps=given.steps, thin=given.steps, engine="inline", progress=False
-        )
+        return sg.sample(task.potential, kernel, steps=given.steps, thin=given.steps, engine="inline", progress=False)
 
     cases = [
         harness.Case("stalegrad, inline", ours, given.steps),
@@ -190,9 +189,7 @@ def main() -> None:
     result.finish(given.json)
 
 
-def bars(
-    network: str, timings: Sequence[harness.Timing], rates: dict[int, list[float]], n_cores: int
-) -> list[Bar]:
+def bars(network: str, timings: Sequence[harness.Timing], rates: dict[int, list[float]], n_cores: int) -> list[Bar]:
     """Against each peer as documented and at its best, the bare gradient, and one process."""
     title, best = TITLES[network], {timing.name: timing.best_rate for timing in timings}
     ours, wanted = best["stalegrad, inline"], WANTED[network]

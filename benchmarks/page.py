@@ -10,9 +10,9 @@ HEAD = """# Benchmarks
 <!-- Written by `make bench` from benchmarks/results.json. Do not edit: run it again. -->
 
 stalegrad beside what one would use instead, measured in one run of `make bench` on one machine: the same data, model,
-minibatch size and step; candidates take turns, so that a slow second hurts them alike; compilation and warm-up are outside
-the timing; the number of threads is fixed. Peers are written as their own documentation has it and, where we know how,
-faster than that. Where a peer is faster than we are, the table shows it.
+minibatch size and step; candidates take turns where each runs several times, so that a slow second hurts them alike; compilation and warm-up are
+outside the timing; the number of threads is fixed. Peers are written as their own documentation has it and, where we
+know how, faster than that. Where a peer is faster than we are, the table shows it.
 """
 
 READING = """## How to read it
@@ -21,14 +21,15 @@ READING = """## How to read it
 - A *bar* is something that we want to hold; one that does not is listed all the same. *Peer* is the figure that ours is
   compared with, *ratio* is ours over it, or our figure where there is no peer.
 - Rates are medians of rounds unless a section says that they are best rounds.
-- `make bench` runs everything again, `make bench QUICK=1` in a size that only shows that it works. With `STALEGRAD_DATA`
-  set to a folder with the real data they are used, otherwise data of the same shape are made; each table says which.
+- `make bench` runs everything again, `make bench QUICK=1` in a size that only shows that it works. With
+  `STALEGRAD_DATA` set to a folder with the real data they are used, otherwise data of the same shape are made; each
+  table says which.
 - All seconds that were measured are in `benchmarks/results.json`.
 """
 
 QUICK = """
-> **This page was written by a quick run.** Its sizes are tiny and its figures mean nothing: it shows that the benchmarks
-> work.
+> **This page was written by a quick run.** Its sizes are tiny and its figures mean nothing: it shows that the
+> benchmarks work.
 """
 
 
@@ -78,9 +79,9 @@ def _machine(document: Mapping[str, Any]) -> str:
 
 
 def _table(table: Mapping[str, Any], heading: bool = True) -> str:
-    headings = [cell or " " for cell in table["headings"]]
-    lines = ["| " + " | ".join(headings) + " |", "|---" + "|---:" * (len(headings) - 1) + "|"]
-    lines += ["| " + " | ".join(row) + " |" for row in table["rows"]]
+    rows = [[cell.replace("|", "\\|") or " " for cell in row] for row in (table["headings"], *table["rows"])]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    lines.insert(1, "|---" + "|---:" * (len(rows[0]) - 1) + "|")
     title = f"**{table['title']}**\n\n" if heading else ""
     return title + "\n".join(lines) + "\n"
 

@@ -28,7 +28,9 @@ def columns(picture: Mapping[str, Any]) -> Figure:
     figure = Figure(figsize=(8, 0.8 + 0.38 * len(names)), layout="constrained")
     axes = figure.subplots()
     axes.barh(names, values, color=[OURS if name.startswith("stalegrad") else OTHERS for name in names])
-    axes.bar_label(axes.containers[0], [f"{value:,.3g}" if value < 100 else f"{value:,.0f}" for value in values], padding=3)
+    axes.bar_label(
+        axes.containers[0], [f"{value:,.3g}" if value < 100 else f"{value:,.0f}" for value in values], padding=3
+    )
     axes.invert_yaxis()
     axes.set(title=picture["title"], xlabel=picture["unit"])
     axes.margins(x=0.15)

@@ -77,11 +77,12 @@ class Problem:
     def exact(self, chains: int, draws: int, seed: int = 0) -> npt.NDArray[np.float64]:
         """Draws of z by MALA on all data, which has no bias: (chains, draws, d), from the Laplace approximation on.
 
-        A tenth of the draws is left out at the start. The step is the one that is best for a Gaussian in d dimensions.
+        A tenth of the draws is left out at the start. The step is a little
+        below the one that is best for a Gaussian in d dimensions, 2.7 d^(−1/3).
         """
         rng, rows = np.random.default_rng(seed), self.rows
         d = rows.X.shape[1]
-        h = 1.2 * d ** (-1 / 3)
+        h = 2.0 * d ** (-1 / 3)
         z = rng.standard_normal((chains, d))
         value, slope = rows.potential(z)
         kept = np.empty((chains, draws, d))

@@ -1,8 +1,8 @@
 """posteriors (PyTorch): its SGLD and SGHMC in the Python loop that its documentation has.
 
 The log posterior is the mean log-likelihood plus the prior over N, at temperature 1/N, as it recommends. Minibatches
-are gathered from tensors by random indices, which is faster than a ``DataLoader``. A second way lets it update its state
-in place, an option of its own. ``torch.compile`` is left out: it needs a C++ compiler at hand.
+are gathered from tensors by random indices, which is faster than a ``DataLoader``. A second way lets it update its
+state in place, an option of its own. ``torch.compile`` is left out: it needs a C++ compiler at hand.
 """
 
 import warnings

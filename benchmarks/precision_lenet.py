@@ -24,11 +24,11 @@ from posteriors_peer import Chain
 from results import Result
 
 TEXT = """
-SGHMC on LeNet (MNIST or images of its shape), J = {batch_size}, step and friction from Caffe's learning rate and momentum,
-the same weights at the start, one run of {steps:,} steps of each candidate. φ is the mean log-likelihood on {test:,} test
-images, averaged over the later half of the draws so far; the reference is the same average of a run of ours of
-{reference:,} steps, with another seed. All but the two worker processes have one core. Starting processes, compiling and
-evaluating φ are outside the time. This is one run of each: differences of a few per cent mean nothing.
+SGHMC on LeNet (MNIST or images of its shape), J = {batch_size}, step and friction from Caffe's learning rate and
+momentum, the same weights at the start, one run of {steps:,} steps of each candidate. φ is the mean log-likelihood on
+{test:,} test images, averaged over the later half of the draws so far; the reference is the same average of a run of
+ours of {reference:,} steps, with another seed. All but the two worker processes have one core. Starting processes,
+compiling and evaluating φ are outside the time. This is one run of each: differences of a few per cent mean nothing.
 """
 
 Path = tuple[Any, Any]

@@ -1,9 +1,10 @@
 """Seconds until a posterior average is right to a given precision, on logistic regression shaped like a9a.
 
 φ is the mean loss on the test set, φ̂ its average over the draws so far. Every candidate makes the same number of
-independent runs of SGLD with the same step, minibatch size and starts, which are draws of the Laplace approximation. Its
-error after t seconds is the root mean square of φ̂ − φ̄ over its runs; φ̄ comes from a long run of MALA on all data, which
-has no bias. What is read off is when the error falls below a share of the posterior standard deviation of φ.
+independent runs of SGLD with the same step, minibatch size and starts, which are draws of the Laplace approximation.
+Its error after t seconds is the root mean square of φ̂ − φ̄ over its runs; φ̄ comes from a long run of MALA on all
+data, which has no bias. What is read off is when the error falls below a share of the posterior standard deviation of
+φ.
 
 All sample in coordinates in which the curvature at the mode is the identity (:mod:`posterior`): in the original ones,
 where it runs from 1 to 27,015, no SGLD mixes in the time of a benchmark.
@@ -33,9 +34,8 @@ Logistic regression on a9a or on data of its shape, SGLD with J = {batch_size} a
 which every curvature at the mode is 1. φ is the mean loss on the test set and φ̂ its average over the draws so far. The
 error is the root mean square of φ̂ over {runs} runs of each candidate, against a mean from MALA on all data ({ess:,.0f}
 effective draws); the level is {level:g} posterior standard deviations of φ. {runs} runs know an error to within about
-{spread:.0%}, and with it the time. Evaluating φ, compiling and starting processes are outside the time. All but the two
-worker processes have one core; minibatches of this model take so little time that handing them to another process costs
-more than they do.
+{spread:.0%}, and with it the time. Evaluating φ, compiling and starting processes are outside the time. All but the
+two worker processes have one core: the table shows whether handing so small a gradient to another process pays.
 """
 
 Chain = Callable[[int, Any], tuple[Any, Any]]
@@ -51,7 +51,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=50)
     parser.add_argument("--step-size", type=float, default=5e-4)
     parser.add_argument("--level", type=float, default=0.5, help="posterior deviations of φ (default %(default)s)")
-    parser.add_argument("--reference", type=int, default=600, help="iterations of MALA, 16 chains (default %(default)s)")
+    parser.add_argument(
+        "--reference", type=int, default=600, help="iterations of MALA, 16 chains (default %(default)s)"
+    )
     harness.add_arguments(parser, rounds=None)
     return harness.parse(parser, given, runs=2, steps=400, thin=100, reference=20)
 

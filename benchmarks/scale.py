@@ -21,14 +21,14 @@ LINK = 1.25e9
 """Bytes a second of ten gigabits."""
 TEXT = """
 On paper, not measured: `sg.simulate` runs the protocol of one server with up to {most:,} workers in virtual time, with
-constants of this machine. An update takes {update:.3g} ns a parameter on one thread (SGHMC with its noise, {parameters:,}
-parameters), handling a gradient {handling:.3g} µs besides, copying a vector is bound by {bandwidth:.3g} GB/s, and a gradient
-takes {gradient:.3g} ns a parameter (LeNet's, one core, J = 64) with a variation of {variation:.0%}. Assumed are a core for
-every worker and that larger models cost as much a parameter. *Shards* split the vector of an update over so many threads
-of the server, until the memory's bandwidth is the limit (five vectors read or written by an update of SGHMC). On a link of
-10 Gbit/s each gradient and each point is a message of four bytes a parameter, and the link, not the update, is what
-saturates: there several servers on several links would be needed. A server is called saturated with so many workers when
-W gradients at a time keep it busy without a pause.
+constants of this machine. An update takes {update:.3g} ns a parameter on one thread (SGHMC with its noise,
+{parameters:,} parameters), handling a gradient {handling:.3g} µs besides, copying a vector is bound by {bandwidth:.3g}
+GB/s, and a gradient takes {gradient:.3g} ns a parameter (LeNet's, one core, J = 64) with a variation of
+{variation:.0%}. Assumed are a core for every worker and that larger models cost as much a parameter. *Shards* split
+the vector of an update over so many threads of the server, until the memory's bandwidth is the limit (five vectors
+read or written by an update of SGHMC). On a link of 10 Gbit/s each gradient and each point is a message of four bytes
+a parameter, and the slower of link and server is what saturates; shards on one machine do not help the link. The
+workers that saturate a server are those whose gradients keep it, or its link, busy without a pause.
 """
 
 
@@ -135,10 +135,7 @@ def main() -> None:
     result.table(
         f"Updates a second at {largest:,} parameters (simulated)",
         ["", *(f"{w:,} worker{'s' * (w > 1)}" for w in given.workers)],
-        [
-            [f"{k} shard{'s' * (k > 1)}", *(constants.rate(w, largest, k) for w in given.workers)]
-            for k in given.shards
-        ],
+        [[f"{k} shard{'s' * (k > 1)}", *(constants.rate(w, largest, k) for w in given.workers)] for k in given.shards],
     )
     result.curves("scale", "One server, simulated", "workers", "updates a second", series)
     result.figures = vars(constants)

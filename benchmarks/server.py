@@ -12,7 +12,7 @@ Candidates take turns on the same sizes:
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,11 +36,11 @@ KERNELS: dict[str, Kernel] = {
 LENET = 431_080
 """Parameters of LeNet."""
 TEXT = """
-One update of a vector of float32 by each kernel, noise included, on one thread; *SGHMC on all cores* is the same update
-split over {cores} threads, *no noise* the same loop with the noise left out, *NumPy* the same update with NumPy's
-generator. The machine copies {copy:.3g} GB/s at the largest size (bytes read plus bytes written); SGHMC's update reads
-three vectors and writes two. Best rounds, since this is about what the machine can do. A server saturates when gradients
-arrive as fast as it handles them: a worker's round trip divided by the server's share of it.
+One update of a vector of float32 by each kernel, noise included, on one thread; *SGHMC on all cores* is the same
+update split over {cores} threads, *no noise* the same loop with the noise left out, *NumPy* the same update with
+NumPy's generator. The machine copies {copy:.3g} GB/s at the largest size (bytes read plus bytes written); SGHMC's
+update reads three vectors and writes two. Best rounds, since this is about what the machine can do. A server saturates
+when gradients arrive as fast as it handles them: a worker's round trip divided by the server's share of it.
 """
 
 
@@ -138,13 +138,28 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     return harness.parse(parser, given, parameters=[10_000, 200_000], round_trips=8, rounds=2)
 
 
-def round_trip(count: int) -> Any:
-    """Seconds of LeNet's gradient, of handling it, and of the rest of a worker process's round trip."""
+class RoundTrip(NamedTuple):
+    """Seconds of a gradient of LeNet on its way: ``served`` is all that the server does for it, its update included."""
+
+    gradient: float
+    variation: float
+    update: float
+    served: float
+    exchange: float
+
+
+def round_trip(count: int) -> RoundTrip:
+    """Measured with one worker process, over so many gradients."""
     from networks import Task
-    from stalegrad.experiments.times import calibrate
+    from stalegrad.experiments.times import measure_times, time_step
 
     task = Task("lenet")
-    return calibrate(task.potential, task.sampler.ours(), "processes", steps=count)
+    potential, kernel = task.potential, task.sampler.ours()
+    step = time_step(potential, kernel, count)
+    alone = measure_times(potential, kernel, 1, "processes", steps=count)
+    served = max(alone.served or 0.0, step.update)
+    rest = max(0.0, 1 / alone.updates_per_second - step.gradient - served)
+    return RoundTrip(step.gradient, step.variation, step.update, served, rest)
 
 
 def main() -> None:

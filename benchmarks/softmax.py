@@ -1,6 +1,6 @@
 """Steps a second on softmax regression of MNIST: 7,850 weights, dense rows.
 
-    python benchmarks/softmax.py [--json FILE]
+python benchmarks/softmax.py [--json FILE]
 """
 
 import argparse
@@ -19,9 +19,9 @@ from samplers import Sampler
 
 SAMPLER = Sampler(1e-6)
 TEXT = """
-Bayesian softmax regression of MNIST, or of images of its shape: 784 pixels in [0, 1] and an intercept, ten classes, 7,850
-weights with the prior N(0, 1), SGLD with J = {batch_size}, one core, one thread, medians. All candidates read dense
-float32 rows.
+Bayesian softmax regression of MNIST, or of images of its shape: 784 pixels in [0, 1] and an intercept, ten classes,
+7,850 weights with the prior N(0, 1), SGLD with J = {batch_size}, one core, one thread, medians. All candidates read
+dense float32 rows.
 """
 
 

@@ -1,6 +1,6 @@
 """How long a user waits before anything happens: the import, and the first draw with a warm compile cache.
 
-    python benchmarks/startup.py [--json FILE]
+python benchmarks/startup.py [--json FILE]
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """All benchmarks, one after the other: what ``make bench`` runs.
 
 Each section is a process of its own (:mod:`sections`). A section that fails is reported and does not stop the others.
-Written are the results with all bars, the page about them and its pictures.
+Written are the results with all bars, the page about them and its pictures; those of a quick run go to
+``bench-output``, so that they do not take the place of real ones.
 
     python benchmarks/suite.py [--quick] [--only logistic server] [--results FILE] [--page FILE]
 """
@@ -17,6 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+import harness
 import page
 import pictures
 import sections
@@ -35,7 +37,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results.json")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "benchmarks.md")
     parser.add_argument("--redraw", action="store_true", help="write the page again from the results that are there")
-    return parser.parse_args(given)
+    return harness.parse(
+        parser, given, results=ROOT / "bench-output" / "results.json", page=ROOT / "bench-output" / "benchmarks.md"
+    )
 
 
 def collect(found: Sequence[dict[str, Any]], quick: bool) -> dict[str, Any]:
@@ -59,6 +63,7 @@ def main() -> int:
         document = collect(found, given.quick)
         given.results.parent.mkdir(parents=True, exist_ok=True)
         given.results.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    given.page.parent.mkdir(parents=True, exist_ok=True)
     folder = given.page.with_suffix("")
     drawn = pictures.draw_all(document, folder)
     given.page.write_text(page.text(document, drawn, folder.name), encoding="utf-8")
