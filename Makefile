@@ -14,8 +14,12 @@ PYTHON  ?=
 # Test processes: as many as there are cores, but each compiles its own kernels, so no more than 4.
 WORKERS ?= auto
 DEMO    ?= demo-output
+# The benchmarks have peers that nobody else needs, and an environment of their own for them.
+BENCH   := .venv-bench
+QUICK   ?=
+BENCH_OPTIONS ?=
 
-.PHONY: help demo test check-statistics lint format bench-update clean distclean
+.PHONY: help demo test check-statistics lint format bench clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,15 +43,15 @@ format: $(VENV)/.installed-test  ## rewrite the source in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench-update: $(VENV)/.installed-demo  ## time one server update by sampler and size
-	$(BIN)/python benchmarks/update.py
+bench: $(BENCH)/.installed  ## time stalegrad beside its peers, in .venv-bench, and write docs/benchmarks.md (25 minutes; QUICK=1 to see that it runs)
+	$(BENCH)/bin/python benchmarks/suite.py $(if $(QUICK),--quick) $(BENCH_OPTIONS)
 
 clean:  ## remove caches and results; keep .venv
-	rm -rf $(DEMO) build dist .hypothesis .import_linter_cache .mypy_cache .numba_cache .pytest_cache .ruff_cache
+	rm -rf $(DEMO) bench-output build dist .hypothesis .import_linter_cache .mypy_cache .numba_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-distclean: clean  ## remove .venv as well
-	rm -rf $(VENV)
+distclean: clean  ## remove .venv and .venv-bench as well
+	rm -rf $(VENV) $(BENCH)
 
 # The stamps make a second run cheap: pip is called again only when the dependencies may have changed.
 # The package is installed in place (-e), so a change of the source needs no new installation.
@@ -60,11 +64,15 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[test]'
 	@touch $@ $(VENV)/.installed-demo
 
-$(BIN)/python:
+$(BENCH)/.installed: pyproject.toml constraints.txt | $(BENCH)/bin/python
+	$(BENCH)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'
+	@touch $@
+
+$(BIN)/python $(BENCH)/bin/python:
 	@for python in $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14); do \
 	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
-	    echo "creating $(VENV) with $$("$$python" --version)"; \
-	    exec "$$python" -m venv $(VENV); \
+	    echo "creating $(@D:/bin=) with $$("$$python" --version)"; \
+	    exec "$$python" -m venv $(@D:/bin=); \
 	  fi; \
 	done; \
 	echo "stalegrad needs Python 3.11 or newer with the venv module, and found none on the PATH." >&2; \

@@ -3,8 +3,9 @@
 a9a is the Adult census data in 123 binary features: 14 questions, each answered by one of several categories, so
 that a row holds at most 14 ones. With the intercept the design has 124 columns and 15 nonzeros a row.
 
-Set ``STALEGRAD_DATA`` to a directory that holds ``a9a/a9a.gz`` (the LIBSVM text file, gzip-compressed) to use the
-real data. Timings hardly differ: what a step costs depends on N, J and the sparsity, which are the same.
+Set ``STALEGRAD_DATA`` to a directory that holds ``a9a/a9a.gz`` and ``a9a/a9a.t.gz`` (the LIBSVM text files,
+gzip-compressed) to use the real data. Timings hardly differ: what a step costs depends on N, J and the sparsity, which
+are the same.
 """
 
 import gzip
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 N_ROWS = 32_561
+N_TEST = 16_281
 CATEGORIES = (5, 8, 5, 16, 5, 7, 14, 6, 5, 2, 2, 2, 5, 41)
 """Answers to each of the 14 questions, as a9a encodes them: 123 in all."""
 N_FEATURES = sum(CATEGORIES)
@@ -54,10 +56,12 @@ class LogisticData:
         return csr_matrix((np.ones(self.indices.size, np.float32), self.indices, self.indptr), shape=self.shape)
 
 
-def load() -> LogisticData:
-    """The real a9a from ``$STALEGRAD_DATA``, or synthetic data if that is not set."""
+def load(*, test: bool = False) -> LogisticData:
+    """The real a9a from ``$STALEGRAD_DATA``, or synthetic data if that is not set: its training or its test set."""
     root = os.environ.get("STALEGRAD_DATA")
-    return read(Path(root) / "a9a" / "a9a.gz") if root else synthetic()
+    if root:
+        return read(Path(root) / "a9a" / ("a9a.t.gz" if test else "a9a.gz"))
+    return synthetic(N_TEST, rows_seed=1) if test else synthetic()
 
 
 def read(path: Path) -> LogisticData:
@@ -72,14 +76,17 @@ def read(path: Path) -> LogisticData:
     return LogisticData("a9a", indptr, np.concatenate(rows).astype(np.int32), np.array(labels, np.float32))
 
 
-def synthetic(n_rows: int = N_ROWS, seed: int = 0) -> LogisticData:
-    """Data shaped like a9a: one answer to each question, some common and some rare, labels from a logistic model."""
-    rng = np.random.default_rng(seed)
+def synthetic(n_rows: int = N_ROWS, seed: int = 0, rows_seed: int = 0) -> LogisticData:
+    """Data shaped like a9a: one answer to each question, some common and some rare, labels from a logistic model.
+
+    ``seed`` gives the model, ``rows_seed`` the rows, so that a test set is another set of rows of the same model.
+    """
+    model, rng = np.random.default_rng(seed), np.random.default_rng([seed, rows_seed])
     columns, weights, first = [], [], 0
     for size in CATEGORIES:
-        probability = rng.permutation(1 / np.arange(1, size + 1))
+        probability = model.permutation(1 / np.arange(1, size + 1))
         columns.append(first + rng.choice(size, n_rows, p=probability / probability.sum()))
-        weights.append(rng.normal(0, 0.7, size))
+        weights.append(model.normal(0, 0.7, size))
         first += size
     answers = np.stack(columns, axis=1)
     latent = np.concatenate(weights)[answers].sum(axis=1) + rng.logistic(size=n_rows)

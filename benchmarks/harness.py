@@ -5,25 +5,21 @@ them alike. Compilation and first touches happen in warm-up calls that are not t
 the *best* round, which is what the code can do when nothing disturbs it, and the *median*, which is what a user sees.
 
     cases = [Case("mine", run_mine, operations=10_000), Case("theirs", run_theirs, operations=10_000)]
-    report("SGLD, J=50", measure(cases, rounds=9), json_to=arguments.json)
+    timings = measure(cases, rounds=9)
 """
 
 import argparse
 import gc
-import json
-import os
-import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from results import write_json
+
+__all__ = ["Case", "Timing", "add_arguments", "measure", "parse", "write_json"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +55,20 @@ class Timing:
         """Microseconds an operation, in the median round."""
         return 1e6 * statistics.median(self.seconds) / self.operations
 
+    @property
+    def rate(self) -> float:
+        """Operations a second, in the median round."""
+        return 1e6 / self.median
+
+    @property
+    def best_rate(self) -> float:
+        """Operations a second, in the best round."""
+        return 1e6 / self.best
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: every second that was measured."""
+        return {"name": self.name, "operations": self.operations, "rate": self.rate, "seconds": list(self.seconds)}
+
 
 def measure(
     cases: Sequence[Case], *, rounds: int = 9, warm_up: int = 1, clock: Callable[[], float] = time.perf_counter
@@ -89,93 +99,21 @@ def measure(
     return [Timing(case.name, case.operations, tuple(times)) for case, times in zip(cases, seconds, strict=True)]
 
 
-def add_arguments(parser: argparse.ArgumentParser, *, rounds: int = 9) -> None:
-    """The options that every benchmark has: ``--rounds`` and ``--json``."""
-    parser.add_argument(
-        "--rounds", type=int, default=rounds, help="timed calls of each candidate (default %(default)s)"
-    )
+def add_arguments(parser: argparse.ArgumentParser, *, rounds: int | None = 9) -> None:
+    """The options that every benchmark has: ``--json``, ``--quick`` and, where there are rounds, ``--rounds``."""
+    if rounds is not None:
+        parser.add_argument(
+            "--rounds", type=int, default=rounds, help="timed calls of each candidate (default %(default)s)"
+        )
     parser.add_argument("--json", metavar="FILE", help="write the results as JSON; - prints them, the table to stderr")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tiny size, to see that it runs; its figures mean little"
+    )
 
 
-def report(
-    title: str,
-    timings: Sequence[Timing],
-    *,
-    unit: str = "step",
-    settings: Mapping[str, Any] | None = None,
-    figures: Mapping[str, Any] | None = None,
-    json_to: str | None = None,
-) -> None:
-    """Print a table of the timings and, where asked, write them as JSON.
-
-    Args:
-        title: heading of the table.
-        timings: what :func:`measure` returned. The first is the one that the others are compared with.
-        unit: what one operation is.
-        settings: whatever a reader needs to repeat the measurement: sizes, batch, threads.
-        figures: what the timings come to, such as ratios; they stand at the top of the JSON.
-        json_to: a file, ``"-"`` for the standard output (the table then goes to the standard error), or None.
-    """
-    table = Table(title=title)
-    table.add_column("candidate")
-    for heading in (f"best, µs/{unit}", f"median, µs/{unit}", "× the first"):
-        table.add_column(heading, justify="right")
-    for timing in timings:
-        ratio = timing.best / timings[0].best
-        table.add_row(timing.name, f"{timing.best:.2f}", f"{timing.median:.2f}", f"{ratio:.2f}")
-    Console(stderr=json_to == "-").print(table)
-    document = {
-        "title": title,
-        **(figures or {}),
-        "settings": dict(settings or {}),
-        "results": [
-            {
-                "name": timing.name,
-                "unit": unit,
-                "operations": timing.operations,
-                "best_us": timing.best,
-                "median_us": timing.median,
-                "seconds": timing.seconds,
-            }
-            for timing in timings
-        ],
-    }
-    write_json(document, json_to)
-
-
-def write_json(document: Mapping[str, Any], json_to: str | None) -> None:
-    """Write results, with the machine they come from, to a file or, for ``"-"``, to the standard output."""
-    if json_to is None:
-        return
-    text = json.dumps({**document, "machine": machine()}, indent=2, ensure_ascii=False) + "\n"
-    if json_to == "-":
-        sys.stdout.write(text)
-    else:
-        Path(json_to).write_text(text, encoding="utf-8")
-
-
-def machine() -> dict[str, Any]:
-    """What the figures depend on: processor, cores that this process may use, versions."""
-    versions = {}
-    for name in ("stalegrad", "numpy", "numba", "jax", "blackjax", "torch", "posteriors"):
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {
-        "processor": _processor(),
-        "cores": cores,
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-        "versions": versions,
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+def parse(parser: argparse.ArgumentParser, given: Sequence[str] | None = None, **quick: Any) -> argparse.Namespace:
+    """The arguments; with ``--quick`` the defaults of those named here are these."""
+    words = sys.argv[1:] if given is None else list(given)
+    if "--quick" in words:
+        parser.set_defaults(**quick)
+    return parser.parse_args(words)

@@ -1,0 +1,98 @@
+"""What an engine costs beside its bare transport: exchanges a second when the gradient is free.
+
+Measured by ``engines.py`` where it is there, which knows all engines, and by ``exchange.py`` otherwise.
+
+    python benchmarks/engine_cost.py [--json FILE]
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import harness
+from results import Result
+
+HERE = Path(__file__).resolve().parent
+TEXT = """
+Exchanges a second, a gradient up and a point down, when the gradient is free: everything that is left is transport and
+engine. *Bare* is the same shared memory and the same signals, or the same queues, with nothing but a copy on each
+side; the engine adds checks, staleness, the update with its noise, the trace and the bookkeeping of workers. The share
+says how much of the bare transport's rate the engine keeps.
+"""
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description="Engines as a share of their bare transports.")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--parameters", type=int, nargs="+", default=[124, 431_080])
+    parser.add_argument("--steps", type=int, default=20_000, help="of exchange.py at 124 parameters")
+    parser.add_argument("--duration", type=float, default=1.5, help="seconds, of engines.py")
+    harness.add_arguments(parser, rounds=3)
+    return harness.parse(parser, given, workers=[1], parameters=[124], steps=400, duration=0.2, rounds=1)
+
+
+def measured(script: str, *words: object) -> dict[str, Any]:
+    """What another benchmark writes as JSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "results.json"
+        command = [sys.executable, str(HERE / script), *map(str, words), "--json", str(file)]
+        subprocess.run(command, check=True)
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return found
+
+
+def by_engines(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Rows of ``engines.py``."""
+    words = ["--engines", "threads", "processes", "--workers", *given.workers, "--parameters", *given.parameters]
+    words += ["--milliseconds", "--duration", given.duration, "--rounds", given.rounds]
+    found: list[dict[str, Any]] = measured("engines.py", *words)["results"]
+    return found
+
+
+def by_exchange(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """The same rows of ``exchange.py``, whose bare transport is that of processes; large models make fewer steps."""
+    rows = []
+    for size in given.parameters:
+        steps = max(200, given.steps * 124 // max(size // 20, 124))
+        words = ["--parameters", size, "--steps", steps, "--workers", *given.workers, "--rounds", given.rounds]
+        found = measured("exchange.py", *words)["exchanges_per_second"]
+        for engine in ("processes", "threads"):
+            for workers in map(str, given.workers):
+                rates = {"bare": found["raw"][workers], "engine": found[engine][workers]}
+                rows.append({"engine": engine, "workers": int(workers), "parameters": size, "rates": rates})
+    return rows
+
+
+def main() -> None:
+    """Measure and report."""
+    given = arguments()
+    script = "engines.py" if (HERE / "engines.py").exists() else "exchange.py"
+    rows = by_engines(given) if script == "engines.py" else by_exchange(given)
+    result = Result("What an engine costs", TEXT, {"script": script, **vars(given)})
+    result.table(
+        "Exchanges a second with a free gradient, medians",
+        ["", "workers", "parameters", "bare transport", "bare, with the update", "engine", "share of bare"],
+        [_shown(row) for row in rows],
+    )
+    result.figures = {"rows": rows}
+    result.finish(given.json)
+
+
+def _shown(row: dict[str, Any]) -> list[str | float | None]:
+    rates = {name: statistics.median(values) for name, values in row["rates"].items()}
+    share = statistics.median(
+        engine / bare for engine, bare in zip(row["rates"]["engine"], row["rates"]["bare"], strict=True)
+    )
+    described = [row["engine"], str(row["workers"]), f"{row['parameters']:,}"]
+    return [*described, rates["bare"], rates.get("with update"), rates["engine"], f"{share:.0%}"]
+
+
+if __name__ == "__main__":
+    main()
