@@ -1,6 +1,6 @@
 """What an engine costs beside its bare transport: exchanges a second when the gradient is free.
 
-Measured by ``engines.py`` where it is there, which knows all engines, and by ``exchange.py`` otherwise.
+Measured by ``engines.py``, for the two engines that need nothing installed.
 
     python benchmarks/engine_cost.py [--json FILE]
 """
@@ -32,10 +32,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Engines as a share of their bare transports.")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--parameters", type=int, nargs="+", default=[124, 431_080])
-    parser.add_argument("--steps", type=int, default=20_000, help="of exchange.py at 124 parameters")
-    parser.add_argument("--duration", type=float, default=1.5, help="seconds, of engines.py")
+    parser.add_argument("--duration", type=float, default=1.5, help="seconds of one measurement")
     harness.add_arguments(parser, rounds=3)
-    return harness.parse(parser, given, workers=[1], parameters=[124], steps=400, duration=0.2, rounds=1)
+    return harness.parse(parser, given, workers=[1], parameters=[124], duration=0.2, rounds=1)
 
 
 def measured(script: str, *words: object) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def measured(script: str, *words: object) -> dict[str, Any]:
         return found
 
 
-def by_engines(given: argparse.Namespace) -> list[dict[str, Any]]:
+def rows_of_engines(given: argparse.Namespace) -> list[dict[str, Any]]:
     """Rows of ``engines.py``."""
     words = ["--engines", "threads", "processes", "--workers", *given.workers, "--parameters", *given.parameters]
     words += ["--milliseconds", "--duration", given.duration, "--rounds", given.rounds]
@@ -56,26 +55,11 @@ def by_engines(given: argparse.Namespace) -> list[dict[str, Any]]:
     return found
 
 
-def by_exchange(given: argparse.Namespace) -> list[dict[str, Any]]:
-    """The same rows of ``exchange.py``, whose bare transport is that of processes; large models make fewer steps."""
-    rows = []
-    for size in given.parameters:
-        steps = max(200, given.steps * 124 // max(size // 20, 124))
-        words = ["--parameters", size, "--steps", steps, "--workers", *given.workers, "--rounds", given.rounds]
-        found = measured("exchange.py", *words)["exchanges_per_second"]
-        for engine in ("processes", "threads"):
-            for workers in map(str, given.workers):
-                rates = {"bare": found["raw"][workers], "engine": found[engine][workers]}
-                rows.append({"engine": engine, "workers": int(workers), "parameters": size, "rates": rates})
-    return rows
-
-
 def main() -> None:
     """Measure and report."""
     given = arguments()
-    script = "engines.py" if (HERE / "engines.py").exists() else "exchange.py"
-    rows = by_engines(given) if script == "engines.py" else by_exchange(given)
-    result = Result("What an engine costs", TEXT, {"script": script, **vars(given)})
+    rows = rows_of_engines(given)
+    result = Result("What an engine costs", TEXT, vars(given))
     result.table(
         "Exchanges a second with a free gradient, medians",
         ["", "workers", "parameters", "bare transport", "bare, with the update", "engine", "share of bare"],
