@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from stalegrad.chain import Chain
-from stalegrad.engines.base import Checkpoint
+from stalegrad.engines.base import Checkpoint, DrawBlock
 from stalegrad.errors import StoreError
 from stalegrad.recorder import Thinning, keep
 from stalegrad.server import Record
@@ -73,6 +73,15 @@ class DiskRecorder:
                 keeper.added()
 
         return record
+
+    def collect(self, server: int, block: DrawBlock) -> None:
+        """Add draws that were made elsewhere to those of a server."""
+        keeper = self._keepers[server]
+        for row in zip(*block, strict=True):
+            *columns, place = keeper.buffers()
+            for own, given in zip(columns, row, strict=True):
+                own[0, place] = given
+            keeper.added()
 
     def close(self) -> None:
         """Wait until everything is written."""

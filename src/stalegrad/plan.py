@@ -9,16 +9,16 @@ import numpy as np
 from stalegrad.admission import POLICIES, Admission, Policy
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
-from stalegrad.engines import Engine, Inline, Processes, Threads
+from stalegrad.engines import Engine, Inline, Processes, Ray, Threads
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
-from stalegrad.recorder import Thinning
+from stalegrad.recorder import DrawCollector, Thinning
 from stalegrad.trace import MAX_SEED
 from stalegrad.types import Array
 
-ENGINES: dict[str, Callable[[], Engine]] = {"inline": Inline, "threads": Threads, "processes": Processes}
+ENGINES: dict[str, Callable[[], Engine]] = {"inline": Inline, "threads": Threads, "processes": Processes, "ray": Ray}
 
 Kernels = Kernel | Sequence[Kernel]
 
@@ -49,6 +49,10 @@ class Plan:
         """A chain before its first update, in so many repetitions."""
         start = np.repeat(self.start[server : server + 1], rows, axis=0)
         return Chain(self.kernels[server], start, self.seed, server, first_repeat)
+
+    def collector(self) -> DrawCollector:
+        """What keeps the draws of a server in another process."""
+        return DrawCollector(self.thinning, self.potential.size, self.potential.dtype)
 
     def about(self) -> dict[str, Any]:
         """What is worth noting in a trace."""

@@ -1,12 +1,13 @@
 """Which draws of a run are kept, where, and what is noted beside each of them."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stalegrad.chain import Chain
 from stalegrad.checks import whole_number
+from stalegrad.engines.base import DrawBlock
 from stalegrad.errors import ArgumentError
 from stalegrad.jit import compiled, inlined
 from stalegrad.noise import MAX_REPEATS
@@ -118,9 +119,60 @@ class Recorder:
 
         return record
 
+    def collect(self, server: int, block: DrawBlock) -> None:
+        """Add draws that were made elsewhere to those of a server."""
+        first = self._kept[server]
+        last = first + len(block.draws)
+        for own, given in zip((self._draws, *self._stats), block, strict=True):
+            own[0, server, first:last] = given
+        self._kept[server] = last
+
     def _common(self, array: Array) -> Array:
         shared = array[:, :, : min(self._kept)]
         return shared[0] if self._squeeze else shared
+
+
+class DrawCollector:
+    """Keeps the draws of one chain, in another process than the run's, until somebody takes them.
+
+    Args:
+        thinning: which updates are kept.
+        size, dtype: of a draw.
+    """
+
+    def __init__(self, thinning: Thinning, size: int, dtype: np.dtype[Any]) -> None:
+        self._thinning, self._size, self._dtype = thinning, size, dtype
+        self._filled = 0
+        self._block = self._room(0)
+
+    @property
+    def bytes(self) -> int:
+        """How much it holds."""
+        return self._filled * self._size * self._dtype.itemsize
+
+    def record(self, update: int, chain: Chain, gradient: Array) -> None:
+        """Keep the chain's position if the update is one of those."""
+        if self._thinning.index(update) is not None:
+            if self._filled == len(self._block.draws):
+                larger = self._room(2 * self._filled)
+                for old, new in zip(self._block, larger, strict=True):
+                    new[: self._filled] = old
+                self._block = larger
+            draws, norms, temperatures = (part[None] for part in self._block)
+            momentum = chain.kernel.momentum(chain.state)
+            keep(draws, norms, temperatures, self._filled, chain.position, gradient, momentum)
+            self._filled += 1
+
+    def take(self) -> DrawBlock:
+        """The draws since the last time; from now on they are the caller's."""
+        taken = DrawBlock(*(part[: self._filled] for part in self._block))
+        self._filled = 0
+        self._block = self._room(0)
+        return taken
+
+    def _room(self, rows: int) -> DrawBlock:
+        rows = max(rows, 16)
+        return DrawBlock(np.empty((rows, self._size), self._dtype), np.empty(rows), np.full(rows, np.nan))
 
 
 @compiled

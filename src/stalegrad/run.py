@@ -237,6 +237,8 @@ def _job(plan: Plan, recorder: Recorder) -> Job:
         max_staleness=plan.max_staleness,
         policy=plan.policy,
         seed=plan.seed,
+        collector=plan.collector(),
+        collect=recorder.collect,
     )
 
 

@@ -137,6 +137,8 @@ class Storage:
             seed=plan.seed,
             past=past,
             checkpoint=self.recorder.checkpoint,
+            collector=plan.collector(),
+            collect=self.recorder.collect,
         )
 
     def finish(self, outcome: Outcome) -> Outcome:

@@ -3,6 +3,7 @@
 from stalegrad.engines.base import Engine, Event, Job, Outcome, Timing, available_cores
 from stalegrad.engines.inline import Inline
 from stalegrad.engines.processes import Processes
+from stalegrad.engines.ray import Ray
 from stalegrad.engines.threads import Threads
 
-__all__ = ["Engine", "Event", "Inline", "Job", "Outcome", "Processes", "Threads", "Timing", "available_cores"]
+__all__ = ["Engine", "Event", "Inline", "Job", "Outcome", "Processes", "Ray", "Threads", "Timing", "available_cores"]

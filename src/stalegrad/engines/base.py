@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from stalegrad.admission import Policy
 from stalegrad.chain import Chain
@@ -11,6 +11,32 @@ from stalegrad.errors import StalegradError
 from stalegrad.potentials.base import Potential
 from stalegrad.server import ChainStatus, Record
 from stalegrad.trace import ChainTrace
+from stalegrad.types import Array
+
+
+class DrawBlock(NamedTuple):
+    """Draws in a row, (draw, n), and what is noted beside each of them."""
+
+    draws: Array
+    gradient_norm: Array
+    kinetic_temperature: Array
+
+
+class Collector(Protocol):
+    """Keeps the draws of one chain until they are taken. It can be pickled while it is empty."""
+
+    @property
+    def bytes(self) -> int:
+        """How much it holds."""
+        ...
+
+    def record(self, update: int, chain: Chain, gradient: Array) -> None:
+        """A :data:`Record <stalegrad.server.Record>`."""
+        ...
+
+    def take(self) -> DrawBlock:
+        """The draws since the last time; from now on they are the caller's."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,6 +56,9 @@ class Job:
         seed: of everything random.
         past: the trace of each chain until now, where a run goes on that had stopped.
         checkpoint: gives what saves the chain of server s from time to time.
+        collector: keeps draws in place of ``record`` where a server is in another process; None if there is nobody
+            to collect them.
+        collect: takes what such a collector has kept for server s.
     """
 
     potential: Potential
@@ -44,6 +73,8 @@ class Job:
     seed: int
     past: tuple[ChainTrace, ...] = ()
     checkpoint: Callable[[int], "Checkpoint"] | None = None
+    collector: Collector | None = None
+    collect: Callable[[int, DrawBlock], None] | None = None
 
     def past_of(self, server: int) -> ChainTrace | None:
         """What happened to a chain before."""
@@ -52,24 +83,25 @@ class Job:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that went wrong with a worker while the run went on.
+    """Something that went wrong with a worker, or with a server in a process of its own, while the run went on.
 
     Args:
         time: seconds since the start.
         chain: the server it belonged to.
-        worker: its number.
+        worker: its number; None for the server itself.
         kind: ``"raised"``, ``"died"``, ``"hung"`` or ``"refused"`` (its gradient was unusable).
         details: the worker's own traceback, the signal that ended it, or why its gradient was refused.
     """
 
     time: float
     chain: int
-    worker: int
+    worker: int | None
     kind: str
     details: str
 
     def __str__(self) -> str:
-        return f"[{self.time:.1f} s] worker {self.worker} of chain {self.chain} {self.kind}: {self.details}"
+        who = "the server" if self.worker is None else f"worker {self.worker}"
+        return f"[{self.time:.1f} s] {who} of chain {self.chain} {self.kind}: {self.details}"
 
 
 class Checkpoint(Protocol):

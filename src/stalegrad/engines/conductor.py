@@ -14,7 +14,7 @@ from stalegrad.server import Server
 def conduct(job: Job, link: Callable[[int], Link], care: Care) -> Outcome:
     """Run every server of the job in a thread of its own, with the links that ``link`` makes."""
     stop, interrupted = threading.Event(), threading.Event()
-    clock = monotonic_clock(_elapsed(job))
+    clock = monotonic_clock(elapsed(job))
     services = []
     for s in range(job.servers):
         past = job.past_of(s)
@@ -46,13 +46,13 @@ def conduct(job: Job, link: Callable[[int], Link], care: Care) -> Outcome:
     return Outcome(
         chains=tuple(service.server.trace for service in services),
         events=tuple(sorted((e for service in services for e in service.events), key=lambda e: e.time)),
-        timing=_total([service.timing for service in services]),
+        timing=total([service.timing for service in services]),
         interrupted=interrupted.is_set(),
         failure=expected[0] if expected else None,
     )
 
 
-def _elapsed(job: Job) -> float:
+def elapsed(job: Job) -> float:
     """The seconds of a run's past, by the clock of the chain that went on for longest."""
     return max((float(past.time[-1]) for past in job.past if past.time is not None and len(past)), default=0.0)
 
@@ -70,7 +70,8 @@ def _join(threads: list[threading.Thread], stop: threading.Event, interrupted: t
             stop.set()
 
 
-def _total(timings: list[Timing]) -> Timing:
+def total(timings: list[Timing]) -> Timing:
+    """The timing of several services together."""
     return Timing(
         wall=max(t.wall for t in timings),
         gradients=sum(t.gradients for t in timings),
