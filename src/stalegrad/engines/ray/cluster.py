@@ -13,12 +13,13 @@ import os
 import pickle
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import cloudpickle
@@ -33,7 +34,13 @@ from stalegrad.engines.far import FarServer, Follower, Report
 from stalegrad.engines.interrupts import stop_on_signals
 from stalegrad.engines.process_host import store_model
 from stalegrad.engines.ray.engine import Ray
-from stalegrad.engines.ray.security import refuse_open_cluster, refuse_tokenless_connection, token_of_our_own
+from stalegrad.engines.ray.security import (
+    address_parts,
+    is_loopback,
+    refuse_open_cluster,
+    refuse_tokenless_connection,
+    token_of_our_own,
+)
 from stalegrad.engines.service import Care, monotonic_clock
 from stalegrad.errors import ArgumentError, StalegradError
 from stalegrad.potentials.base import Potential
@@ -119,13 +126,13 @@ class Heart(threading.Thread):
 
     def run(self) -> None:
         """Beat. The next beat waits for the last one to be heard: they must not pile up."""
-        beat = None
         while not self._stopped.wait(self._pause):
             with contextlib.suppress(RayError):
-                if beat is None or ray.wait([beat], timeout=0)[0]:
-                    beat = self._server.beat.remote(*self._who)
+                if ray.wait([self._beat], timeout=0)[0]:
+                    self._beat = self._server.beat.remote(*self._who)
 
     def __enter__(self) -> "Heart":
+        self._beat = self._server.beat.remote(*self._who)  # before anything else: from now on silence is noticed
         self.start()
         return self
 
@@ -152,6 +159,7 @@ class ServerProcess:
         self._settings = settings
         self._work = ray.remote(work)
         self._tasks: dict[int, tuple[int, Any]] = {}  # incarnation and reference of every worker's task
+        self._leaving: dict[Any, float] = {}  # tasks of workers that were sent home, and when to end them
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._far = FarServer(asked, self._hire, self._dismiss, _stored)
@@ -160,11 +168,10 @@ class ServerProcess:
         """Serve to the end."""
         threading.Thread(target=self._watch, name="stalegrad-watch", daemon=True).start()
         self._far.run()
-        deadline = time.monotonic() + _LEAVE
-        while self._tasks and time.monotonic() < deadline:  # those that go by themselves leave a warm process behind
-            time.sleep(0.01)
         for number in list(self._tasks):
             self._dismiss(number)
+        while self._leaving:
+            time.sleep(0.01)
         self._ended.set()
 
     def exchange(self, call: Call) -> Work | None:
@@ -199,22 +206,40 @@ class ServerProcess:
             self._tasks[number] = incarnation, task
 
     def _dismiss(self, number: int) -> None:
+        """Have a worker that was sent home ended, unless it goes by itself.
+
+        Not at once: that ends its process, which may have gone on to another task by then.
+        """
         with self._lock:
             _, task = self._tasks.pop(number, (0, None))
-        if task is not None:
-            ray.cancel(task, force=True)
+            if task is not None:
+                self._leaving[task] = time.monotonic() + _LEAVE
 
     def _watch(self) -> None:
-        """Tell the desk of workers whose processes have ended."""
+        """Tell the desk of workers that have ended, and end those that should have."""
         while not self._ended.wait(_LOOK):
             with self._lock:
                 tasks = {task: (number, incarnation) for number, (incarnation, task) in self._tasks.items()}
-            for task in ray.wait(list(tasks), num_returns=len(tasks), timeout=0)[0] if tasks else ():
+                leaving = dict(self._leaving)
+            for task in _finished(tasks):
                 number, incarnation = tasks[task]
                 with self._lock:
                     if self._tasks.get(number, (-1,))[0] == incarnation:
                         del self._tasks[number]
                 self._far.desk.lost(number, incarnation, "died", _end_of(task))
+            finished = _finished(leaving)
+            for task, deadline in leaving.items():
+                if task not in finished and time.monotonic() > deadline:
+                    ray.cancel(task, force=True)
+                    finished.append(task)
+            with self._lock:
+                for task in finished:
+                    del self._leaving[task]
+
+
+def _finished(tasks: Iterable[Any]) -> list[Any]:
+    references = list(tasks)
+    return list(ray.wait(references, num_returns=len(references), timeout=0)[0]) if references else []
 
 
 def _end_of(task: Any) -> str:
@@ -252,7 +277,7 @@ class Host:
         self._faults = 0  # in a row
         self._actor: Any = None
         self._question: Any = None  # the report to come
-        self._asked = 0.0
+        self._heard = 0.0  # when it last answered, or was started
         self._answered = self._told_to_stop = False
         self._present = 0.0  # when nobody was missing
         self._launch()
@@ -265,13 +290,13 @@ class Host:
             self._actor.stop.remote()
         if ray.wait([self._question], timeout=0)[0]:
             self._hear(now)
-        elif self._answered and now - self._asked > self._timeout:
+        if self._answered and now - self._heard > self._timeout:
             self._lose(f"no answer for {self._timeout:g} s: it was stopped, or its node is cut off")
         elif stopping and not self._answered:
             self.follower.ended = True  # it has not begun yet
         elif not self._answered and now - self._present > _WAIT:
             self._present = math.inf
-            log.warning("the server of chain %d waits for room on the cluster", self.follower.index)
+            log.warning("the server of chain %d has not started: the cluster may be full", self.follower.index)
 
     def end(self) -> None:
         """End the server's process, and with it whatever workers it has left."""
@@ -281,8 +306,11 @@ class Host:
     def _hear(self, now: float) -> None:
         try:
             report, place = ray.get(self._question)
+        except ActorUnavailableError:  # it may come back, and whether it has heard the question does not matter
+            return self._ask()
         except RayError as error:
             return self._lose(_line(error))
+        self._heard = now
         if not self._answered:
             self._answered, self._present = True, now
             log.info("the server of chain %d is %s", self.follower.index, place)
@@ -293,7 +321,7 @@ class Host:
         elif now - self._present > _WAIT:
             self._present = math.inf
             log.warning(
-                "chain %d: %d of %d workers wait for room on the cluster",
+                "chain %d: %d of %d workers have not started: the cluster may be full",
                 self.follower.index, report.absent, self._watch.job.workers,
             )  # fmt: skip
         if not self.follower.ended:
@@ -302,13 +330,12 @@ class Host:
 
     def _launch(self) -> None:
         self._answered = self._told_to_stop = False
-        self._present = time.monotonic()
+        self._heard = self._present = time.monotonic()
         self._actor = self._watch.server(self.follower)
         self._actor.run.remote()
         self._ask()
 
     def _ask(self) -> None:
-        self._asked = time.monotonic()
         self._question = self._actor.report.remote(self.follower.known)
 
     def _lose(self, details: str) -> None:
@@ -411,14 +438,14 @@ def connected(engine: Ray, job: Job) -> Iterator[None]:
         if address is None:
             folder = tempfile.mkdtemp(prefix="stalegrad-ray-")
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            token_of_our_own()
             with _loopback():
                 _initialise(stack, address="local", _temp_dir=folder, **_room(engine, job))
         else:
-            _refuse_client(address)
-            if address != "auto":
-                refuse_tokenless_connection(address, engine.insecure)
+            alone = address != "auto" and _listens_to_us_alone(address, engine)
             try:
-                _initialise(stack, address=address)
+                with _loopback() if alone else contextlib.nullcontext():
+                    _initialise(stack, address=address)
             except (ConnectionError, RuntimeError, RayError) as error:
                 remedy = "Give the address that ray start has printed, and its token."
                 raise ArgumentError("address", address, f"cannot be connected to ({_line(error)})", remedy) from error
@@ -446,13 +473,12 @@ def _room(engine: Ray, job: Job) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _loopback() -> Iterator[None]:
-    """Have the Ray that starts meanwhile listen on the loopback alone, and ask for a token.
+    """Have Ray mean 127.0.0.1 by that, and where it starts, listen there alone.
 
-    Ray has no public way to that: it takes the address of the machine's network card in place of 127.0.0.1, unless it
-    believes that it is on a system where it knows no clusters.
+    There is no public way to this: Ray takes the address of the machine's network card in its place, unless it believes
+    that it is on a system where it knows no clusters.
     """
     constants = ray._private.ray_constants
-    token_of_our_own()
     before = constants.ENABLE_RAY_CLUSTER
     constants.ENABLE_RAY_CLUSTER = False
     try:
@@ -461,10 +487,27 @@ def _loopback() -> Iterator[None]:
         constants.ENABLE_RAY_CLUSTER = before
 
 
-def _refuse_client(address: str) -> None:
+def _listens_to_us_alone(address: str, engine: Ray) -> bool:
+    """Refuse what must not or cannot be reached; whether what can be is reached through the loopback alone.
+
+    Ray itself would try for ten minutes.
+    """
     if "://" in address:
         remedy = "Run the program on a node of the cluster, such as by ray job submit, with address='auto'."
         raise ArgumentError("address", address, "is an address of Ray's client, which is not supported", remedy)
+    refuse_tokenless_connection(address, engine.insecure)
+    host, port = address_parts(address)
+    if not _answers(host, port, engine.timeout):
+        raise ArgumentError("address", address, "does not answer", "Give the address that ray start has printed.")
+    return is_loopback(address) and not _answers(ray.util.get_node_ip_address(), port, 1.0)
+
+
+def _answers(host: str, port: int, timeout: float) -> bool:
+    try:
+        socket.create_connection((host, port), timeout).close()
+    except OSError:
+        return False
+    return True
 
 
 # ------------------------------------------------------------------------------------------------------ what is sent

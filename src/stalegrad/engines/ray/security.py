@@ -34,13 +34,25 @@ else:
 """
 
 
+def address_parts(address: str) -> tuple[str, int]:
+    """Host and port of an address.
+
+    >>> address_parts("head.example.org:6379"), address_parts("[::1]:6379")
+    (('head.example.org', 6379), ('::1', 6379))
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ArgumentError("address", address, "is not an address", 'Give "host:port", "auto" or None.')
+    return host.strip("[]"), int(port)
+
+
 def is_loopback(address: str) -> bool:
     """Whether an address ``host:port`` is one that other machines cannot reach.
 
-    >>> [is_loopback(address) for address in ("127.0.0.1:6379", "localhost:1", "[::1]:6379", "10.0.0.7:6379", "auto")]
-    [True, True, True, False, False]
+    >>> [is_loopback(address) for address in ("127.0.0.1:6379", "localhost:6379", "[::1]:6379", "10.0.0.7:6379")]
+    [True, True, True, False]
     """
-    host = address.rpartition(":")[0].strip("[]") or address
+    host, _ = address_parts(address)
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

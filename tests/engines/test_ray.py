@@ -1,0 +1,472 @@
+"""The Ray engine on real Ray clusters on this machine: promises, kills of everything that can be killed, refusals."""
+
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import ray
+from ray._private.authentication_test_utils import reset_auth_token_state
+from ray.cluster_utils import Cluster
+
+import stalegrad as sg
+from stalegrad.engines import Ray
+from stalegrad.engines.desk import Point
+from stalegrad.engines.ray import cluster as on_cluster
+from stalegrad.engines.ray import security
+from stalegrad.potentials import Potential
+from stalegrad.testing import KERNELS, check_engine, check_replay, small_model
+
+pytestmark = pytest.mark.xdist_group("ray")  # one cluster is enough for a machine
+
+KERNEL = sg.SGHMC(step_size=0.02, friction=5.0)
+TOKEN = secrets.token_hex(32)
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    """A cluster that listens on the loopback alone and asks for a token; this process is connected to it."""
+    folder = Path(tempfile.mkdtemp(prefix="sg-"))  # a short name: Ray's sockets are in it
+    (folder / "token").write_text(TOKEN)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "token")
+        patch.setenv("RAY_AUTH_TOKEN_PATH", str(folder / "token"))
+        patch.setenv("RAY_TMPDIR", str(folder))
+        patch.setenv("RAY_worker_niceness", "0")  # else whatever runs beside these tests comes first
+        patch.delenv("RAY_ADDRESS", raising=False)
+        reset_auth_token_state()  # Ray has read the variables when it was imported
+        made = Cluster()
+        try:
+            made.add_node(num_cpus=13, resources={"head": 1}, _system_config={"health_check_period_ms": 500}, **NODE)
+            with on_cluster._loopback():
+                ray.init(address=made.address, logging_level=logging.ERROR, log_to_driver=False)
+            yield made
+        finally:
+            ray.shutdown()
+            made.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+NODE = {"node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20, "include_dashboard": False}
+
+
+class Slow(Potential):
+    """:func:`small_model` that takes 50 ms a gradient until told to hurry, and tells which processes compute."""
+
+    def __init__(self, folder):
+        model = small_model()
+        super().__init__(model.size, model.minibatches, model.dtype)
+        self._model, self._folder, self._told = model, folder, os.getpid()
+
+    def gradient(self, theta, indices):
+        if self._told != os.getpid():
+            node = ray.get_runtime_context().get_node_id()
+            (self._folder / f"{os.getpid()}").write_text(node)
+            self._told = os.getpid()
+        if not (self._folder / "hurry").exists():
+            time.sleep(0.05)
+        return self._model.gradient(theta, indices)
+
+
+class Stage:
+    """A script in this thread, where nodes can be added and removed, and a run beside it in another."""
+
+    def __init__(self, folder):
+        self.folder = folder / "stage"
+        self.folder.mkdir()
+
+    def play(self, script, engine, *, steps=3000, workers=2, **options):
+        """Sample while the script runs; once it is through, the gradients hurry up."""
+        options = {"steps": steps, "workers": workers, "seed": 3, "engine": engine, "progress": False, **options}
+        with ThreadPoolExecutor(1) as beside:
+            run = beside.submit(sg.sample, Slow(self.folder), KERNEL, **options)
+            try:
+                script(self)
+            finally:
+                (self.folder / "hurry").touch()
+            return run.result()
+
+    def computing(self):
+        """The processes that have computed, and the nodes that they are on."""
+        return {int(file.name): file.read_text() for file in self.folder.iterdir() if file.name != "hurry"}
+
+    def wait_for(self, condition, seconds=60.0):
+        deadline = time.monotonic() + seconds
+        while not (found := condition()):
+            assert time.monotonic() < deadline, "it did not come to that"
+            time.sleep(0.05)
+        return found
+
+
+@pytest.fixture
+def stage(nodes, tmp_path):
+    return Stage(tmp_path)
+
+
+def assert_sound(run, steps=3000):
+    """Complete, nothing applied twice, and a replay gives the same bits."""
+    for chain in run.trace.chains:
+        assert chain.steps == steps
+        assert chain.applied_twice() == 0
+    np.testing.assert_array_equal(sg.replay(run.trace, small_model(), KERNEL).draws, np.asarray(run.draws))
+
+
+def server_processes(log, chain=0):
+    """The processes that have served a chain, in order, as far as the run has told."""
+    found = (re.search(rf"server of chain {chain} is process (\d+)", record.getMessage()) for record in log.records)
+    return [int(match[1]) for match in found if match]
+
+
+# ------------------------------------------------------------------------------------------------------- promises
+
+
+def test_keeps_every_promise(nodes):
+    check_engine(Ray(), servers=(1,), workers=(2,))
+    assert ray.is_initialized()  # the user's own connection is left alone
+
+
+@pytest.mark.parametrize(("servers", "workers"), [(1, 1), (1, 2), (1, 4), (3, 1), (3, 2), (3, 4)])
+def test_real_runs_replay_bit_for_bit(servers, workers, nodes):
+    engine = Ray(gradients_per_call=(None, 1, 3)[(servers + workers) % 3])
+    run = check_replay(engine, KERNELS[workers % len(KERNELS)], servers=servers, workers=workers, steps=200)
+    assert run.timing.count >= 200 * servers
+    assert run.events == ()
+
+
+def test_large_points_leave_nothing_in_the_object_store(nodes):
+    """Points and gradients of 0.8 MB pass through a store of 80 MB: what is not freed must be written to disk."""
+    model = sg.potentials.from_loader(many_parameters, 100_000)
+    run = sg.sample(model, sg.SGLD(step_size=1e-6), steps=250, workers=3, thin=50, engine=Ray(), progress=False)
+    np.testing.assert_array_equal(sg.replay(run.trace, model, sg.SGLD(step_size=1e-6)).draws, run.draws)
+    logs = "".join(file.read_text() for file in Path(nodes.head_node.get_logs_dir_path()).glob("raylet*.out"))
+    assert "node_manager" in logs
+    assert "Spilled" not in logs
+    deadline = time.monotonic() + 20  # references that a server has borrowed are counted a moment longer
+    while (held := ray._private.worker.global_worker.core_worker.get_all_reference_counts()) and (
+        time.monotonic() < deadline
+    ):
+        time.sleep(0.1)
+    assert held == {}
+
+
+def many_parameters(size):
+    return sg.potentials.from_gradient(times_ten, size, n_data=2, batch_size=1, dtype=np.float64)
+
+
+def times_ten(theta, indices):
+    return 10.0 * theta + indices[0]
+
+
+def test_points_of_several_readers_are_stored_once(nodes):
+    one = Point(0, np.zeros((1, 50_000)), {0})
+    assert on_cluster._stored(one) is one.values
+    two = Point(0, np.zeros((1, 50_000)), {0, 1})
+    reference = on_cluster._stored(two)
+    assert isinstance(reference, ray.ObjectRef)
+    assert on_cluster._stored(two) is reference
+    np.testing.assert_array_equal(on_cluster._fetched(reference), two.values)
+    small = Point(0, np.zeros((1, 5)), {0, 1})
+    assert on_cluster._stored(small) is small.values
+
+
+# ---------------------------------------------------------------------------------------------------------- kills
+
+
+def test_six_kills_of_workers(stage):
+    killed = []
+
+    def script(stage):
+        for _ in range(6):
+            pid = stage.wait_for(lambda: sorted(stage.computing().keys() - set(killed)))[-1]
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        stage.wait_for(lambda: len(stage.computing()) >= 8)  # all six were replaced
+
+    run = stage.play(script, Ray(gradients_per_call=4, restarts=6))
+    assert len(set(killed)) == 6
+    assert [event.kind for event in run.events] == ["died"] * 6
+    assert all(event.worker in (0, 1) for event in run.events)
+    assert all("WorkerCrashedError" in event.details for event in run.events)
+    assert_sound(run)
+
+
+def test_kills_of_the_server(stage, caplog, tmp_path):
+    """With a store; that a server also goes on without one is shown by the death of its node, below."""
+    caplog.set_level(logging.INFO, "stalegrad")
+    store = tmp_path / "run"
+
+    def script(stage):
+        for kill in range(2):
+            pid = stage.wait_for(lambda kill=kill: server_processes(caplog)[kill:])[0]
+            known = sg.store.inspect(store).updates[0]
+            stage.wait_for(lambda known=known: sg.store.inspect(store).updates[0] > known + 10)
+            os.kill(pid, signal.SIGKILL)
+        stage.wait_for(lambda: len(server_processes(caplog)) == 3)
+
+    run = stage.play(script, Ray(gradients_per_call=2), store=store, checkpoint_every=0.5)
+    assert [(event.kind, event.worker) for event in run.events] == [("died", None), ("died", None)]
+    assert_sound(run)
+    (chain,) = run.trace.chains
+    first, second = (event.time for event in run.events)
+    assert (chain.time < first).sum() > 10  # what was done before a kill counts
+    assert ((chain.time > first) & (chain.time < second)).sum() > 10
+    again = sg.load(store)
+    np.testing.assert_array_equal(np.asarray(again.draws), np.asarray(run.draws))
+    assert len(again.events) == 2
+    assert not any(TOKEN.encode() in file.read_bytes() for file in store.rglob("*") if file.is_file())
+    assert TOKEN not in caplog.text
+
+
+def test_stopped_processes_count_as_cut_off(stage, caplog):
+    """SIGSTOP, first of a worker, then of the server: no connection breaks, and nobody says anything any more."""
+    caplog.set_level(logging.INFO, "stalegrad")
+
+    def script(stage):
+        first = stage.wait_for(lambda: sorted(stage.computing()) if len(stage.computing()) == 2 else None)
+        os.kill(first[0], signal.SIGSTOP)
+        stage.wait_for(lambda: len(stage.computing()) == 3)
+        os.kill(server_processes(caplog)[0], signal.SIGSTOP)
+        stage.wait_for(lambda: len(server_processes(caplog)) == 2)
+
+    run = stage.play(script, Ray(heartbeat=0.5, timeout=6.0))
+    assert [(event.kind, event.worker is None) for event in run.events] == [("died", False), ("died", True)]
+    assert "no sign of life for 6." in run.events[0].details
+    assert "no answer for 6 s" in run.events[1].details
+    assert_sound(run)
+
+
+def test_nodes_come_and_go(stage, nodes, caplog, monkeypatch):
+    """Two nodes with two workers each; one is killed, and its workers wait until there is another."""
+    monkeypatch.setattr(on_cluster, "_WAIT", 1.0)
+    own = {"num_cpus": 2, "resources": {"pool": 2}, **NODE}
+    first, second = nodes.add_node(**own), nodes.add_node(**own)
+    added = []
+
+    def script(stage):
+        stage.wait_for(lambda: len(stage.computing()) == 4)
+        assert len(set(stage.computing().values())) == 2  # spread
+        caplog.clear()
+        nodes.remove_node(first, allow_graceful=False)
+        stage.wait_for(lambda: "2 of 4 workers have not started: the cluster may be full" in caplog.text)
+        assert len(stage.computing()) == 4  # no room, no replacement, and no fault
+        added.append(nodes.add_node(**own))
+        stage.wait_for(lambda: len(stage.computing()) == 6)
+
+    try:
+        run = stage.play(script, Ray(resources={"pool": 1}, server_resources={"head": 1}), workers=4)
+    finally:
+        for node in (second, *added):
+            nodes.remove_node(node)
+    assert [event.kind for event in run.events] == ["died"] * 2
+    assert_sound(run)
+    assert set(run.trace.chains[0].worker.tolist()) >= {0, 1, 2, 3}
+
+
+def test_a_server_moves_when_its_node_dies(stage, nodes, caplog):
+    caplog.set_level(logging.INFO, "stalegrad")
+    first = nodes.add_node(num_cpus=1, resources={"stable": 1}, **NODE)
+    added = []
+
+    def script(stage):
+        stage.wait_for(lambda: len(stage.computing()) >= 2)
+        time.sleep(2.5)  # the run hears of the server's state every second or so
+        nodes.remove_node(first, allow_graceful=False)
+        added.append(nodes.add_node(num_cpus=1, resources={"stable": 1}, **NODE))
+        stage.wait_for(lambda: len(server_processes(caplog)) == 2)
+
+    try:
+        run = stage.play(script, Ray(server_resources={"stable": 1}))
+    finally:
+        for node in added:
+            nodes.remove_node(node)
+    lost = [event for event in run.events if event.worker is None]
+    assert len(lost) == 1
+    assert_sound(run)
+    assert (run.trace.chains[0].time < lost[0].time).sum() > 10
+
+
+# ------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_a_cluster_with_a_token_is_closed_to_those_who_have_none(nodes):
+    assert security.knock(nodes.address) == "closed"
+
+
+@pytest.fixture
+def open_cluster(tmp_path):
+    """The one process of a cluster that everybody talks to first, started without a token."""
+    program = Path(ray.__file__).parent / "core/src/ray/gcs/gcs_server"
+    with socket_on_loopback() as free:
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [program, f"--log_dir={tmp_path}", f"--gcs_server_port={port}", "--node-ip-address=127.0.0.1",
+         "--session-name=open", "--config_list=e30="],
+        env={**os.environ, "RAY_AUTH_MODE": "disabled"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def socket_on_loopback():
+    import socket
+
+    made = socket.socket()
+    made.bind(("127.0.0.1", 0))
+    return made
+
+
+def test_an_open_cluster_is_found_out(open_cluster, monkeypatch):
+    """With the loopback taken for the network: what is refused must not depend on what this process believes."""
+    assert security.knock(open_cluster) == "open"
+    monkeypatch.setattr(security, "is_loopback", lambda address: False)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    with pytest.raises(sg.ArgumentError, match=r"answers without a token\. .*Ray\(insecure=True\)"):
+        security.refuse_open_cluster(open_cluster, insecure=False)
+    security.refuse_open_cluster(open_cluster, insecure=True)
+
+
+@pytest.mark.parametrize("mode", [None, "disabled"])
+def test_nothing_is_sent_into_the_network_without_a_token(mode, monkeypatch):
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    if mode is not None:
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    monkeypatch.setattr(security, "knock", lambda address: pytest.fail("something was sent"))
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **settings: pytest.fail("something was sent"))
+    for address in ("192.0.2.7:6379", "head.example.org:6379"):
+        with pytest.raises(sg.ArgumentError, match=r"cluster in the network, and token authentication is off"):
+            sg.sample(small_model(), KERNEL, steps=10, engine=Ray(address=address), progress=False)
+    security.refuse_open_cluster("127.0.0.1:6379", insecure=False)
+    with pytest.raises(sg.ArgumentError, match="Ray's client"):
+        sg.sample(small_model(), KERNEL, steps=10, engine=Ray(address="ray://192.0.2.7:10001"), progress=False)
+
+
+def test_a_cluster_that_cannot_be_asked_is_refused(monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setattr(security, "knock", lambda address: "ImportError: no such thing")
+    with pytest.raises(sg.ArgumentError, match=r"could not be shown to ask for a token \(ImportError"):
+        security.refuse_open_cluster("192.0.2.8:6379", insecure=False)
+
+
+def test_another_cluster_than_the_one_connected_to_is_refused(nodes):
+    with pytest.raises(sg.ArgumentError, match="is not the cluster that this process is connected to"):
+        sg.sample(small_model(), KERNEL, steps=10, engine=Ray(address="127.0.0.1:1"), progress=False)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"address": ""}, {"address": 6379}, {"cpus_per_worker": -1}, {"gpus_per_worker": "two"}, {"resources": [1]},
+        {"resources": {"x": -1}}, {"server_resources": 3}, {"gradients_per_call": 0}, {"heartbeat": 0.0},
+        {"timeout": 1.0}, {"patience": 0}, {"restarts": -1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_settings_are_checked(settings):
+    with pytest.raises(sg.ArgumentError):
+        Ray(**settings)
+
+
+def test_without_ray_the_error_says_what_to_install(fresh_python):
+    code = """
+import sys
+sys.modules["ray"] = None
+import stalegrad as sg
+from stalegrad.testing import small_model
+try:
+    sg.sample(small_model(), sg.SGLD(step_size=0.001), steps=10, engine="ray", progress=False)
+except sg.MissingExtra as error:
+    print(error)
+"""
+    done = fresh_python("-c", code)
+    assert done.stdout == "engine='ray' needs an optional dependency: pip install 'stalegrad[ray]'\n", done.stderr
+
+
+# ------------------------------------------------------------------------------------------------ a Ray of its own
+
+
+SCRIPT = textwrap.dedent("""
+    import json, os, signal, sys, threading, time
+    from pathlib import Path
+    import numpy as np
+    import stalegrad as sg
+    from stalegrad.testing import FaultyModel, small_model
+    import ray
+
+    folder = Path(sys.argv[1])
+    kernel = sg.SGLD(step_size=0.002)
+    seen = {}
+
+    def interrupt():
+        while not (folder / "calls").exists() or (folder / "calls").stat().st_size < 300:
+            time.sleep(0.05)
+        time.sleep(1.5)
+        seen["address"] = ray.get_runtime_context().gcs_address
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=interrupt).start()
+    model = FaultyModel(folder / "calls", {}, seconds=0.002)
+    before = signal.getsignal(signal.SIGTERM)
+    run = sg.sample(model, kernel, steps=10**6, thin=10, workers=2, engine="ray", progress=False)
+    again = sg.replay(run.trace, small_model(), kernel)
+    seen["interrupted"] = run.interrupted
+    seen["steps"] = run.trace.chains[0].steps
+    seen["same"] = bool(np.array_equal(run.draws, again.draws))
+    seen["handler"] = signal.getsignal(signal.SIGTERM) == before
+    seen["connected"] = ray.is_initialized()
+    print(json.dumps(seen))
+""")
+
+
+def test_a_ray_of_its_own_listens_to_nobody_and_leaves_nothing(tmp_path):
+    """The default: Ray is started for the run on the loopback, with a token; SIGTERM ends both with what there is."""
+    home, scratch = tmp_path / "home", Path(tempfile.mkdtemp(prefix="sg-"))
+    home.mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    shared = Path("/dev/shm")
+    before = set(os.listdir(shared)) if shared.exists() else set()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, str(tmp_path)],
+            env={**kept, "HOME": str(home), "TMPDIR": str(scratch)},
+            capture_output=True, text=True, timeout=300, start_new_session=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout.splitlines()[-1])
+        assert told.pop("address").startswith("127.0.0.1:")
+        assert told.pop("steps") > 100
+        assert told == {"interrupted": True, "same": True, "handler": True, "connected": False}
+        assert list(home.iterdir()) == []  # no token was left there
+        assert list(scratch.iterdir()) == []
+        if shared.exists():
+            assert not any("plasma" in name or "ray" in name for name in set(os.listdir(shared)) - before)
+        assert processes_with(str(scratch)) == []
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def processes_with(text):
+    """The processes that have a text among their arguments."""
+    found = []
+    for entry in Path("/proc").iterdir() if Path("/proc/self/cmdline").exists() else ():
+        try:
+            if entry.name.isdigit() and text in (entry / "cmdline").read_text():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
