@@ -49,7 +49,7 @@ def nodes():
         reset_auth_token_state()  # Ray has read the variables when it was imported
         made = Cluster()
         try:
-            made.add_node(num_cpus=13, resources={"head": 1}, _system_config={"health_check_period_ms": 500}, **NODE)
+            made.add_node(num_cpus=4, _system_config={"health_check_period_ms": 500}, **NODE)
             with on_cluster._loopback():
                 ray.init(address=made.address, logging_level=logging.ERROR, log_to_driver=False)
             yield made
@@ -133,13 +133,13 @@ def server_processes(log, chain=0):
 
 
 def test_keeps_every_promise(nodes):
-    check_engine(Ray(), servers=())  # but for replays, which come below
+    check_engine(Ray(cpus_per_worker=0.5), servers=())  # but for replays, which come below
     assert ray.is_initialized()  # the user's own connection is left alone
 
 
 @pytest.mark.parametrize(("servers", "workers"), [(1, 1), (1, 2), (1, 4), (3, 1), (3, 2), (3, 4)])
 def test_real_runs_replay_bit_for_bit(servers, workers, nodes):
-    engine = Ray(gradients_per_call=(None, 1, 3)[(servers + workers) % 3])
+    engine = Ray(gradients_per_call=(None, 1, 3)[(servers + workers) % 3], cpus_per_worker=0.25)
     run = check_replay(engine, KERNELS[workers % len(KERNELS)], servers=servers, workers=workers, steps=200)
     assert run.timing.count >= 200 * servers
     assert run.events == ()
@@ -203,7 +203,7 @@ def test_six_kills_of_workers(stage):
 
 
 def test_kills_of_the_server(stage, caplog, tmp_path):
-    """With a store; that a server also goes on without one is shown by the death of its node, below."""
+    """With a store; that a server goes on without one, too, is shown by the death of its node, below."""
     caplog.set_level(logging.INFO, "stalegrad")
     store = tmp_path / "run"
 
@@ -240,61 +240,42 @@ def test_stopped_processes_count_as_cut_off(stage, caplog):
         os.kill(server_processes(caplog)[0], signal.SIGSTOP)
         stage.wait_for(lambda: len(server_processes(caplog)) == 2)
 
-    run = stage.play(script, Ray(gradients_per_call=8, heartbeat=0.5, timeout=4.0))
+    run = stage.play(script, Ray(gradients_per_call=8, heartbeat=0.5, timeout=3.0))
     assert [(event.kind, event.worker is None) for event in run.events] == [("died", False), ("died", True)]
-    assert "no sign of life for 4." in run.events[0].details
-    assert "no answer for 4 s" in run.events[1].details
+    assert "no sign of life for 3." in run.events[0].details
+    assert "no answer for 3 s" in run.events[1].details
     assert_sound(run)
 
 
 def test_nodes_come_and_go(stage, nodes, caplog, monkeypatch):
-    """Two nodes with two workers each; one is killed, and its workers wait until there is another."""
+    """A node with a worker dies; then one with the server and the other worker. Each time another node comes."""
+    caplog.set_level(logging.INFO, "stalegrad")
     monkeypatch.setattr(on_cluster, "_WAIT", 1.0)
-    own = {"num_cpus": 2, "resources": {"pool": 2}, **NODE}
-    first, second = nodes.add_node(**own), nodes.add_node(**own)
-    added = []
+    there = [nodes.add_node(num_cpus=1, resources=own, **NODE) for own in ({"pool": 1}, {"pool": 1, "stable": 1})]
 
     def script(stage):
-        stage.wait_for(lambda: len(stage.computing()) == 4)
+        stage.wait_for(lambda: len(stage.computing()) == 2)
         assert len(set(stage.computing().values())) == 2  # spread
         caplog.clear()
-        nodes.remove_node(first, allow_graceful=False)
-        stage.wait_for(lambda: "2 of 4 workers have not started: the cluster may be full" in caplog.text)
-        assert len(stage.computing()) == 4  # no room, no replacement, and no fault
-        added.append(nodes.add_node(**own))
-        stage.wait_for(lambda: len(stage.computing()) == 6)
+        nodes.remove_node(there.pop(0), allow_graceful=False)
+        stage.wait_for(lambda: "1 of 2 workers have not started: the cluster may be full" in caplog.text)
+        assert len(stage.computing()) == 2  # no room, no replacement, and no fault
+        there.append(nodes.add_node(num_cpus=2, resources={"pool": 2, "stable": 1}, **NODE))
+        stage.wait_for(lambda: len(stage.computing()) == 3)
+        nodes.remove_node(there.pop(0), allow_graceful=False)
+        stage.wait_for(lambda: server_processes(caplog))
+        stage.wait_for(lambda: len(stage.computing()) == 4)
 
     try:
-        run = stage.play(script, Ray(gradients_per_call=8, resources={"pool": 1}, server_resources={"head": 1}), workers=4)
+        run = stage.play(script, Ray(gradients_per_call=8, resources={"pool": 1}, server_resources={"stable": 1}))
     finally:
-        for node in (second, *added):
+        for node in there:
             nodes.remove_node(node)
-    assert [event.kind for event in run.events] == ["died"] * 2
+    worker, server = run.events
+    assert (worker.kind, worker.worker in (0, 1)) == ("died", True)
+    assert (server.kind, server.worker) == ("died", None)
     assert_sound(run)
-    assert set(run.trace.chains[0].worker.tolist()) >= {0, 1, 2, 3}
-
-
-def test_a_server_moves_when_its_node_dies(stage, nodes, caplog):
-    caplog.set_level(logging.INFO, "stalegrad")
-    first = nodes.add_node(num_cpus=1, resources={"stable": 1}, **NODE)
-    added = []
-
-    def script(stage):
-        stage.wait_for(lambda: len(stage.computing()) >= 2)
-        time.sleep(2.0)  # the run hears of the server's state every second or so
-        nodes.remove_node(first, allow_graceful=False)
-        added.append(nodes.add_node(num_cpus=1, resources={"stable": 1}, **NODE))
-        stage.wait_for(lambda: len(server_processes(caplog)) == 2)
-
-    try:
-        run = stage.play(script, Ray(gradients_per_call=8, server_resources={"stable": 1}))
-    finally:
-        for node in added:
-            nodes.remove_node(node)
-    lost = [event for event in run.events if event.worker is None]
-    assert len(lost) == 1
-    assert_sound(run)
-    assert (run.trace.chains[0].time < lost[0].time).sum() > 10
+    assert (run.trace.chains[0].time < server.time).sum() > 10  # what the first server did counts, without any store
 
 
 # ------------------------------------------------------------------------------------------------------- refusals
@@ -415,7 +396,6 @@ SCRIPT = textwrap.dedent("""
     def interrupt():
         while not (folder / "calls").exists() or (folder / "calls").stat().st_size < 300:
             time.sleep(0.05)
-        time.sleep(1.5)
         seen["address"] = ray.get_runtime_context().gcs_address
         os.kill(os.getpid(), signal.SIGTERM)
 

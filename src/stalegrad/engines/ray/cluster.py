@@ -83,7 +83,7 @@ def work(
 ) -> None:
     """A worker: it serves one server until it is sent home."""
     caller = Caller(server, settings.timeout)
-    with Heart(server, number, incarnation, settings.heartbeat):
+    with Heart(server, number, incarnation, settings):
         try:
             potential = _unpacked(model, path)
             Worker(potential, seed, chain, number).rehearse()
@@ -119,20 +119,22 @@ class Caller:
 class Heart(threading.Thread):
     """A worker's signs of life, also while it computes."""
 
-    def __init__(self, server: Any, number: int, incarnation: int, pause: float) -> None:
+    def __init__(self, server: Any, number: int, incarnation: int, settings: Ray) -> None:
         super().__init__(name="stalegrad-heartbeat", daemon=True)
-        self._server, self._who, self._pause = server, (number, incarnation), pause
+        self._server, self._who, self._settings = server, (number, incarnation), settings
         self._stopped = threading.Event()
 
     def run(self) -> None:
         """Beat. The next beat waits for the last one to be heard: they must not pile up."""
-        while not self._stopped.wait(self._pause):
+        while not self._stopped.wait(self._settings.heartbeat):
             with contextlib.suppress(RayError):
                 if ray.wait([self._beat], timeout=0)[0]:
                     self._beat = self._server.beat.remote(*self._who)
 
     def __enter__(self) -> "Heart":
-        self._beat = self._server.beat.remote(*self._who)  # before anything else: from now on silence is noticed
+        self._beat = self._server.beat.remote(*self._who)
+        with contextlib.suppress(RayError):  # before anything else: from now on its silence is noticed
+            ray.get(self._beat, timeout=self._settings.timeout)
         self.start()
         return self
 
