@@ -49,7 +49,7 @@ def nodes():
         reset_auth_token_state()  # Ray has read the variables when it was imported
         made = Cluster()
         try:
-            made.add_node(num_cpus=4, _system_config={"health_check_period_ms": 500}, **NODE)
+            made.add_node(num_cpus=4, _system_config=SYSTEM, **NODE)
             with on_cluster._loopback():
                 ray.init(address=made.address, logging_level=logging.ERROR, log_to_driver=False)
             yield made
@@ -59,6 +59,11 @@ def nodes():
             shutil.rmtree(folder, ignore_errors=True)
 
 
+SYSTEM = {
+    "health_check_period_ms": 500,
+    "idle_worker_killing_time_threshold_ms": 60_000,  # processes that wait for work are kept for the next test
+    "num_workers_soft_limit": 16,
+}
 NODE = {"node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20, "include_dashboard": False}
 
 
@@ -236,7 +241,7 @@ def test_stopped_processes_count_as_cut_off(stage, caplog):
     def script(stage):
         first = stage.wait_for(lambda: sorted(stage.computing()) if len(stage.computing()) == 2 else None)
         os.kill(first[0], signal.SIGSTOP)
-        stage.wait_for(lambda: len(stage.computing()) == 3)
+        stage.wait_for(lambda: "no sign of life" in caplog.text and len(stage.computing()) == 3)
         os.kill(server_processes(caplog)[0], signal.SIGSTOP)
         stage.wait_for(lambda: len(server_processes(caplog)) == 2)
 
