@@ -24,8 +24,9 @@ from ray.cluster_utils import Cluster
 import stalegrad as sg
 from stalegrad.engines import Ray
 from stalegrad.engines.desk import Point
-from stalegrad.engines.ray import cluster as on_cluster
-from stalegrad.engines.ray import security
+from stalegrad.engines.ray import security, watching
+from stalegrad.engines.ray.connection import on_loopback
+from stalegrad.engines.ray.packing import pack_point, unpack_point
 from stalegrad.potentials import Potential
 from stalegrad.testing import KERNELS, check_engine, check_replay, small_model
 
@@ -50,7 +51,7 @@ def nodes():
         made = Cluster()
         try:
             made.add_node(num_cpus=4, _system_config=SYSTEM, **NODE)
-            with on_cluster._loopback():
+            with on_loopback():
                 ray.init(address=made.address, logging_level=logging.ERROR, log_to_driver=False)
             yield made
         finally:
@@ -176,14 +177,14 @@ def times_ten(theta, indices):
 
 def test_points_of_several_readers_are_stored_once(nodes):
     one = Point(0, np.zeros((1, 50_000)), {0})
-    assert on_cluster._stored(one) is one.values
+    assert pack_point(one) is one.values
     two = Point(0, np.zeros((1, 50_000)), {0, 1})
-    reference = on_cluster._stored(two)
+    reference = pack_point(two)
     assert isinstance(reference, ray.ObjectRef)
-    assert on_cluster._stored(two) is reference
-    np.testing.assert_array_equal(on_cluster._fetched(reference), two.values)
+    assert pack_point(two) is reference
+    np.testing.assert_array_equal(unpack_point(reference, 10.0), two.values)
     small = Point(0, np.zeros((1, 5)), {0, 1})
-    assert on_cluster._stored(small) is small.values
+    assert pack_point(small) is small.values
 
 
 # ---------------------------------------------------------------------------------------------------------- kills
@@ -255,7 +256,7 @@ def test_stopped_processes_count_as_cut_off(stage, caplog):
 def test_nodes_come_and_go(stage, nodes, caplog, monkeypatch):
     """A node with a worker dies; then one with the server and the other worker. Each time another node comes."""
     caplog.set_level(logging.INFO, "stalegrad")
-    monkeypatch.setattr(on_cluster, "_WAIT", 1.0)
+    monkeypatch.setattr(watching, "_WAIT", 1.0)
     there = [nodes.add_node(num_cpus=1, resources=own, **NODE) for own in ({"pool": 1}, {"pool": 1, "stable": 1})]
 
     def script(stage):

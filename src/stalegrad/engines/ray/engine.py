@@ -72,10 +72,10 @@ class Ray:
     def run(self, job: Job) -> Outcome:
         """Run the job."""
         try:
-            cluster = importlib.import_module("stalegrad.engines.ray.cluster")
+            watching = importlib.import_module("stalegrad.engines.ray.watching")
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] != "ray":
                 raise
             raise MissingExtra("engine='ray'", "ray") from error
-        outcome: Outcome = cluster.run(self, job)
+        outcome: Outcome = watching.run(self, job)
         return outcome
