@@ -160,8 +160,8 @@ def test_the_bound_limits_how_many_gradients_a_call_brings():
 
 def test_cheap_gradients_get_more_lanes_and_dear_ones_do_not():
     assert worthwhile_lanes(1e-3, 1e-6) == MOST_LANES
-    for gradient, wanted in ((1.0, 1), (0.5e-3, 2)):
-        lanes = Lanes()
+    for gradient, nbytes, wanted in ((1.0, 8, 1), (0.5e-3, 8, 2), (1e-6, 16 << 20, 2), (1e-6, 64 << 20, 1)):
+        lanes = Lanes(nbytes=nbytes)
         for _ in range(8):
             assert lanes.wanted == 1
             lanes.note(1e-3, gradient)

@@ -22,14 +22,21 @@ from stalegrad.worker import Worker
 
 MOST_LANES = 16
 """No more minibatches a call are chosen, however cheap they are: beyond that, staleness costs more than calls."""
+_MESSAGE = 32 << 20  # bytes of gradients a call: with more, a call's time is that of copying, and there is none to save
 _TIMED = 8  # calls after which the choice is made
 
 
 class Lanes:
-    """How many minibatches a call a worker wants: a given number, or what its first calls make of it."""
+    """How many minibatches a call a worker wants: a given number, or what its first calls make of it.
 
-    def __init__(self, given: int | None = None) -> None:
+    Args:
+        given: the number, if it is.
+        nbytes: of a gradient.
+    """
+
+    def __init__(self, given: int | None = None, nbytes: int = 0) -> None:
         self.wanted = given or 1
+        self._most = max(1, _MESSAGE // max(1, nbytes))
         self._open = given is None
         self._calls: list[float] = []
         self._gradients: list[float] = []
@@ -41,7 +48,7 @@ class Lanes:
             self._gradients.append(gradient)
             if len(self._calls) == _TIMED:
                 # The shortest call, because most of a long one may be waiting for the server's permission.
-                self.wanted = worthwhile_lanes(min(self._calls), median(self._gradients))
+                self.wanted = min(self._most, worthwhile_lanes(min(self._calls), median(self._gradients)))
                 self._open = False
 
 
@@ -77,9 +84,9 @@ def attend(
         unpack: makes the point of what was sent of it.
         lanes: minibatches a call; None to choose.
     """
-    choice = Lanes(lanes)
     buffers: list[Array] = []
     point = np.empty((1, potential.size), potential.dtype)
+    choice = Lanes(lanes, point.nbytes)
     sequence = 0
     results: tuple[tuple[float, Gradient], ...] = ()
     while True:

@@ -26,8 +26,8 @@ class Ray:
         server_resources: what a server occupies of its node, nothing by default. With a resource of your own servers
             stay on nodes that have it, such as those that are not taken away.
         gradients_per_call: minibatches that a worker computes between two calls of its server. None lets each worker
-            measure what a call and a gradient cost, and take several where the call costs more, up to 16 and never more
-            than the staleness bound allows; with k of them staleness is about kW in place of W.
+            measure what a call and a gradient cost, and take several where the call costs more, up to 16 or 32 MB, and
+            never more than the staleness bound allows; with k of them staleness is about kW in place of W.
         heartbeat: seconds between a worker's signs of life while it computes.
         timeout: seconds without one after which a worker, or a server, counts as lost. A gradient that keeps Python
             from switching threads for so long looks like a lost worker.
