@@ -15,16 +15,19 @@ PYTHON  ?=
 WORKERS ?= auto
 DEMO    ?= demo-output
 
-.PHONY: help demo test lint format bench-update clean distclean
+.PHONY: help demo test check-statistics lint format bench-update clean distclean
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demonstration into demo-output/
 	$(BIN)/stalegrad demo --out $(DEMO)
 
 test: lint  ## install everything for development in .venv, check style, types and layers, run all tests
 	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4
+
+check-statistics: $(VENV)/.installed-test  ## calibration and joint-distribution tests of every sampler at full size, with a table (11 minutes of one core)
+	$(BIN)/python -m pytest tests/statistics --full -n $(WORKERS) --maxprocesses 4
 
 lint: $(VENV)/.installed-test  ## formatting, lint, types and import layers, without the tests
 	$(BIN)/ruff format --check .

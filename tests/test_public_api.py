@@ -4,8 +4,9 @@ import stalegrad
 
 EXPECTED = [
     "PSGLD", "SGHMC", "SGLD", "SGNHT", "ArgumentError", "DatasetError", "Estimate", "Exponential", "GradientError",
-    "LogNormal", "MissingExtra", "Network", "Run", "RunFailed", "StalegradError", "Trace", "TraceError", "datasets",
-    "engines", "potentials", "replay", "sample", "schedules", "simulate", "theory",
+    "LogNormal", "MissingExtra", "Network", "Run", "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError",
+    "datasets", "diagnostics", "engines", "load", "models", "potentials", "priors", "replay", "resume", "sample",
+    "schedules", "simulate", "theory",
 ]  # fmt: skip
 
 
@@ -29,7 +30,7 @@ before = set(sys.modules)
 import stalegrad
 heavy = {
     "torch", "jax", "jaxlib", "scipy", "matplotlib", "ray", "mpi4py", "rich", "typer", "click", "numpyro",
-    "arviz_base", "arviz_plots", "arviz_stats", "pandas", "xarray",
+    "arviz_base", "arviz_plots", "arviz_stats", "pandas", "sklearn", "xarray", "zarr",
 }
 print(*sorted(name for name in set(sys.modules) - before if name.partition(".")[0] in heavy))
 """
@@ -40,7 +41,8 @@ print(*sorted(name for name in set(sys.modules) - before if name.partition(".")[
 def test_importing_needs_no_extra(fresh_python):
     code = """
 import sys
-sys.modules.update(dict.fromkeys(["torch", "jax", "scipy", "matplotlib", "ray", "mpi4py", "rich", "typer"]))
+names = ["torch", "jax", "numpyro", "scipy", "sklearn", "matplotlib", "ray", "mpi4py", "rich", "typer"]
+sys.modules.update(dict.fromkeys(names))
 import stalegrad
 print(stalegrad.__version__)
 """

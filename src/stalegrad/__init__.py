@@ -1,6 +1,6 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
-from stalegrad import datasets, engines, potentials, schedules, theory
+from stalegrad import datasets, diagnostics, engines, models, potentials, priors, schedules, theory
 from stalegrad.errors import (
     ArgumentError,
     DatasetError,
@@ -16,9 +16,9 @@ from stalegrad.result import Run, RunFailed
 from stalegrad.run import load, replay, resume, sample
 from stalegrad.simulation import Exponential, LogNormal, Network, simulate
 from stalegrad.trace import Trace
-from stalegrad.version import VERSION
+from stalegrad.version import VERSION as _VERSION
 
-__version__ = VERSION
+__version__ = _VERSION
 
 __all__ = [
     "PSGLD",
@@ -40,9 +40,12 @@ __all__ = [
     "Trace",
     "TraceError",
     "datasets",
+    "diagnostics",
     "engines",
     "load",
+    "models",
     "potentials",
+    "priors",
     "replay",
     "resume",
     "sample",

@@ -1,6 +1,6 @@
 """One Markov chain: a kernel, its state, and how many updates it has had."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,25 @@ class Chain:
         self.kernel.advance(self.state, gradient, self._coefficients, self._address())
         self.version += 1
         return steps[0]
+
+    def advanced(self, updates: int) -> None:
+        """So many updates were made outside, on :attr:`state`, with :meth:`coefficient_rows`."""
+        self.version += updates
+
+    def coefficient_rows(self, step_sizes: Sequence[float | None]) -> tuple[Array, list[float]]:
+        """The coefficients of the next updates, one row each or one for all, and the step sizes these are made with."""
+        if self._constant is not None and set(step_sizes) <= {None, self._constant}:
+            pairs = [(self._constant, self._constant)]
+        else:
+            ahead = [float(self.kernel.schedule(self.version + k)) for k in range(len(step_sizes) + 1)]
+            pairs = [(ahead[k] if h is None else h, ahead[k + 1]) for k, h in enumerate(step_sizes)]
+        rows = np.array([self.kernel.coefficients(*pair) for pair in pairs], self.position.dtype)
+        return rows, [pair[0] for pair in pairs] if len(pairs) == len(step_sizes) else [pairs[0][0]] * len(step_sizes)
+
+    @property
+    def key(self) -> int:
+        """The seed as compiled code takes it."""
+        return self._key
 
     def _step_sizes(self, step_size: float | None) -> tuple[float, float]:
         """h of this update and of the next one."""

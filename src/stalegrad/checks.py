@@ -2,7 +2,8 @@
 
 import math
 import operator
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,22 @@ def real_number(name: str, value: Any, *, above: float | None = None, least: flo
     if not math.isfinite(number) or (above is not None and number <= above) or (least is not None and number < least):
         raise ArgumentError(name, value, "is out of range", f"Give {bounds}.")
     return number
+
+
+def by_worker(name: str, value: Any) -> None:
+    """Numbers ≥ 0 by the number of a worker."""
+    if not isinstance(value, Mapping):
+        raise ArgumentError(name, value, "is not a mapping", "Give a number by worker, such as {3: 0.5}.")
+    for worker, number in value.items():
+        whole_number(name, worker)
+        real_number(name, number, least=0)
+
+
+def folder_name(name: str, value: Any) -> str:
+    """A path as text."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise ArgumentError(name, value, "is not a path", "Give the name of a folder.")
+    return str(os.fspath(value))
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:

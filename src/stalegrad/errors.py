@@ -14,6 +14,11 @@ class ArgumentError(StalegradError, ValueError):
         self.name, self.given, self.problem, self.remedy = name, _short(given), problem, remedy
         super().__init__(f"{name}={self.given}: {problem}. {remedy}")
 
+    def inside(self, table: str) -> "ArgumentError":
+        """The same complaint with the name of the table that holds the argument, if any: ``kernel.friction``."""
+        name = f"{table}.{self.name}" if table else self.name
+        return ArgumentError(name, _Shown(self.given), self.problem, self.remedy)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.name, _Shown(self.given), self.problem, self.remedy)
 
@@ -35,6 +40,10 @@ class GradientError(StalegradError, RuntimeError):
 
 class DatasetError(StalegradError, RuntimeError):
     """A data set that is damaged, or neither at hand nor to be had. The message says what to put where."""
+
+
+class JobError(StalegradError, ValueError):
+    """A job file that cannot be read, or a model that it names and that cannot be made. The message says where."""
 
 
 class TraceError(StalegradError, ValueError):

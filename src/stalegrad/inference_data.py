@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stalegrad.draws import DrawStats, Thinning
 from stalegrad.errors import ArgumentError, MissingExtra
 from stalegrad.estimates.draw_blocks import draw_blocks, kept_draws
-from stalegrad.recorder import DrawStats, Thinning
 from stalegrad.trace import ChainTrace, Trace
 from stalegrad.types import Array
 

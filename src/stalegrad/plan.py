@@ -1,6 +1,6 @@
 """What a run is to be, with every argument checked before anything starts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,16 +9,16 @@ import numpy as np
 from stalegrad.admission import POLICIES, Admission, Policy
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
-from stalegrad.engines import Engine, Inline, Processes, Ray, Threads
+from stalegrad.draws import Thinning
+from stalegrad.engines import Engine
+from stalegrad.engines.base import ALONE, Team, team_of
+from stalegrad.engines.tables import ENGINES
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
-from stalegrad.recorder import DrawCollector, Thinning
 from stalegrad.trace import MAX_SEED
 from stalegrad.types import Array
-
-ENGINES: dict[str, Callable[[], Engine]] = {"inline": Inline, "threads": Threads, "processes": Processes, "ray": Ray}
 
 Kernels = Kernel | Sequence[Kernel]
 
@@ -30,6 +30,7 @@ class Plan:
     Args:
         start: θ_0 of every chain, (S, n).
         initial: the same if the user gave it, else None.
+        team: the processes that make the run.
     """
 
     potential: Potential
@@ -44,19 +45,19 @@ class Plan:
     thinning: Thinning
     start: Array
     initial: Array | None
+    team: Team = ALONE
 
     def chain(self, server: int, rows: int = 1, first_repeat: int = 0) -> Chain:
         """A chain before its first update, in so many repetitions."""
         start = np.repeat(self.start[server : server + 1], rows, axis=0)
         return Chain(self.kernels[server], start, self.seed, server, first_repeat)
 
-    def collector(self) -> DrawCollector:
-        """What keeps the draws of a server in another process."""
-        return DrawCollector(self.thinning, self.potential.size, self.potential.dtype)
-
     def about(self) -> dict[str, Any]:
         """What is worth noting in a trace."""
         return {
+            "model": type(self.potential).__name__,
+            "n_data": self.potential.n_data,
+            "batch_size": self.potential.batch_size,
             "kernels": [kernel.describe() for kernel in self.kernels],
             "engine": type(self.engine).__name__,
             "workers": self.workers,
@@ -94,9 +95,12 @@ def make_plan(
     start, given = starts(initial, servers, potential)
     thinning = Thinning(burn_in, thin)
     thinning.refuse_unless_some(steps)
+    team = team_of(chosen, servers, workers)
+    team.meet(potential, seed)
     return Plan(
-        potential, kernels, chosen, steps, workers, servers, max_staleness, policy, seed, thinning, start, given
-    )
+        potential, kernels, chosen, steps, team.workers, servers, max_staleness, policy, seed, thinning, start, given,
+        team,
+    )  # fmt: skip
 
 
 def check_potential(potential: Any) -> None:
@@ -120,9 +124,12 @@ def kernels_for(kernel: Any, servers: int, potential: Potential) -> tuple[Kernel
 def chosen_engine(engine: Any) -> Engine:
     """An engine by its name, or as it was given."""
     if isinstance(engine, str):
-        return ENGINES[one_of("engine", engine, tuple(ENGINES))]()
+        named: Engine = ENGINES.members[one_of("engine", engine, tuple(ENGINES.members))]()
+        return named
     if not hasattr(engine, "run") or isinstance(engine, type):
-        raise ArgumentError("engine", engine, "is not an engine", f"Give one of {', '.join(map(repr, ENGINES))}.")
+        raise ArgumentError(
+            "engine", engine, "is not an engine", f"Give one of {', '.join(map(repr, ENGINES.members))}."
+        )
     chosen: Engine = engine
     return chosen
 

@@ -179,7 +179,7 @@ def verdict(timing: Timing, servers: int, workers: int, cores: int) -> str:
     share, possible = timing.gradients / total, min(1.0, cores / (servers * workers))
     each = timing.gradients / max(timing.count, 1)
     text = (
-        f"workers spent {share:.0%} of their time in gradients ({_duration(each)} each) and {1 - share:.0%} in "
+        f"workers spent {share:.0%} of their time in gradients ({duration(each)} each) and {1 - share:.0%} in "
         f"exchange and waiting; servers were busy {timing.updates:.1f} of {timing.wall:.1f} s"
     )
     if workers > 1 and share < 0.5 * possible:
@@ -198,10 +198,15 @@ def _mean_staleness(status: ChainStatus) -> float:
 
 
 def _time_left(share: float, seconds: float) -> str:
-    return "?" if share <= 0 else "done" if share >= 1 else _duration(seconds * (1 - share) / share)
+    return "?" if share <= 0 else "done" if share >= 1 else duration(seconds * (1 - share) / share)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds for people: µs, ms, or minutes:seconds.
+
+    >>> duration(2.5e-5), duration(0.25), duration(75), duration(4000)
+    ('25 µs', '250.0 ms', '1:15', '1:06:40')
+    """
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 1:

@@ -1,64 +1,16 @@
-"""Which draws of a run are kept, where, and what is noted beside each of them."""
-
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+"""Keeps the draws of a run in memory."""
 
 import numpy as np
 
 from stalegrad.chain import Chain
 from stalegrad.checks import whole_number
-from stalegrad.engines.base import DrawBlock
-from stalegrad.errors import ArgumentError
-from stalegrad.jit import compiled, inlined
+from stalegrad.collector import DrawBlock, DrawCollector
+from stalegrad.draws import DrawStats, Thinning, Window, keep
+from stalegrad.errors import StalegradError
 from stalegrad.noise import MAX_REPEATS
 from stalegrad.potentials import Potential
 from stalegrad.server import Record
 from stalegrad.types import Array
-
-
-@dataclass(frozen=True)
-class Thinning:
-    """Which updates become draws: after the first ``burn_in``, every ``thin``-th.
-
-    >>> thinning = Thinning(burn_in=10, thin=5)
-    >>> thinning.draws(24), [thinning.index(update) for update in (9, 13, 14, 19)]
-    (2, [None, None, 0, 1])
-    """
-
-    burn_in: int = 0
-    thin: int = 1
-
-    def __post_init__(self) -> None:
-        whole_number("burn_in", self.burn_in)
-        whole_number("thin", self.thin, least=1)
-
-    def draws(self, steps: int) -> int:
-        """How many draws so many updates leave."""
-        return max(0, steps - self.burn_in) // self.thin
-
-    def index(self, update: int) -> int | None:
-        """Which draw the update number ``update``, counted from 0, becomes; None if it is not kept."""
-        index, rest = divmod(update + 1 - self.burn_in, self.thin)
-        return index - 1 if rest == 0 and index > 0 else None
-
-    def updates(self, steps: int) -> slice:
-        """Which of so many updates became draws."""
-        return slice(self.burn_in + self.thin - 1, self.burn_in + self.draws(steps) * self.thin, self.thin)
-
-    def refuse_unless_some(self, steps: int) -> None:
-        """Refuse a run that would keep nothing."""
-        if self.draws(steps) == 0:
-            problem = f"and thin={self.thin} leave no draw of {steps} steps"
-            raise ArgumentError("burn_in", self.burn_in, problem, "Keep at least one: burn_in + thin ≤ steps.")
-
-
-class DrawStats(NamedTuple):
-    """What is noted beside each draw, arrays with an entry a draw."""
-
-    gradient_norm: Array
-    """‖g̃‖ of the gradient, stale and of a minibatch, that made the draw."""
-    kinetic_temperature: Array
-    """qᵀq/n of the draw's momentum, which is T on average where h is small enough. NaN for kernels without momentum."""
 
 
 class Recorder:
@@ -105,22 +57,28 @@ class Recorder:
 
     def of(self, server: int) -> Record:
         """The recorder of one server."""
-        draws, room = self._draws[:, server], self._draws.shape[2]
-        norms, temperatures = (column[:, server] for column in self._stats)
-        burn_in, thin = self._thinning.burn_in, self._thinning.thin
+        columns = (self._draws, *self._stats)
+        return ChainRecorder(server, self._thinning, self._kept, *(column[:, server] for column in columns))
 
-        def record(update: int, chain: Chain, gradient: Array) -> None:
-            index, rest = divmod(update + 1 - burn_in, thin)  # as Thinning.index, without the call: once an update
-            if rest == 0 and 0 < index <= room:
-                keep(
-                    draws, norms, temperatures, index - 1, chain.position, gradient, chain.kernel.momentum(chain.state)
-                )
-                self._kept[server] = index
+    def settle(self) -> StalegradError | None:
+        """What is in memory is as safe as it gets."""
+        return None
 
-        return record
+    def arrays(self, server: int) -> tuple[Array, ...]:
+        """The draws of a chain and what was noted beside each of them, as they lie in memory."""
+        return tuple(column[0, server, : self._kept[server]] for column in (self._draws, *self._stats))
+
+    def reserve(self, server: int, kept: int) -> tuple[Array, ...]:
+        """The same arrays, for somebody to fill with so many draws."""
+        self._kept[server] = kept
+        return self.arrays(server)
+
+    def collector(self) -> DrawCollector:
+        """What keeps the draws of a chain in another process."""
+        return DrawCollector(self._thinning, self._draws.shape[-1], self._draws.dtype)
 
     def collect(self, server: int, block: DrawBlock) -> None:
-        """Add draws that were made elsewhere to those of a server."""
+        """Add draws that such a collector has kept to those of a chain."""
         first = self._kept[server]
         last = first + len(block.draws)
         for own, given in zip((self._draws, *self._stats), block, strict=True):
@@ -132,65 +90,37 @@ class Recorder:
         return shared[0] if self._squeeze else shared
 
 
-class DrawCollector:
-    """Keeps the draws of one chain, in another process than the run's, until somebody takes them.
+class ChainRecorder:
+    """Keeps the draws of one chain: called after every update, or given a window for many updates at once.
 
     Args:
+        server: which chain.
         thinning: which updates are kept.
-        size, dtype: of a draw.
+        kept: how many draws each chain has; the entry of this one is kept up to date.
+        draws: room for all draws, (R, draw, parameter).
+        norms: room for what is noted beside them, (R, draw).
+        temperatures: likewise.
     """
 
-    def __init__(self, thinning: Thinning, size: int, dtype: np.dtype[Any]) -> None:
-        self._thinning, self._size, self._dtype = thinning, size, dtype
-        self._filled = 0
-        self._block = self._room(0)
+    def __init__(
+        self, server: int, thinning: Thinning, kept: list[int], draws: Array, norms: Array, temperatures: Array
+    ) -> None:
+        self._server, self._thinning, self._kept = server, thinning, kept
+        self._burn_in, self._thin, self._room = thinning.burn_in, thinning.thin, draws.shape[1]
+        self._columns = draws, norms, temperatures
 
-    @property
-    def bytes(self) -> int:
-        """How much it holds."""
-        return self._filled * self._size * self._dtype.itemsize
+    def __call__(self, update: int, chain: Chain, gradient: Array) -> None:
+        """Update number ``update`` has been made."""
+        index, rest = divmod(update + 1 - self._burn_in, self._thin)  # as Thinning.index, without the call
+        if rest == 0 and 0 < index <= self._room:
+            keep(*self._columns, index - 1, chain.position, gradient, chain.kernel.momentum(chain.state))
+            self._kept[self._server] = index
 
-    def record(self, update: int, chain: Chain, gradient: Array) -> None:
-        """Keep the chain's position if the update is one of those."""
-        if self._thinning.index(update) is not None:
-            if self._filled == len(self._block.draws):
-                larger = self._room(2 * self._filled)
-                for old, new in zip(self._block, larger, strict=True):
-                    new[: self._filled] = old
-                self._block = larger
-            draws, norms, temperatures = (part[None] for part in self._block)
-            momentum = chain.kernel.momentum(chain.state)
-            keep(draws, norms, temperatures, self._filled, chain.position, gradient, momentum)
-            self._filled += 1
+    def window(self, version: int, updates: int) -> tuple[Window, int]:
+        """Where the draws of so many updates after ``version`` go, and for how many of these there is room."""
+        entry = self._thinning.draws(version)
+        return Window(self._burn_in, self._thin, *self._columns, entry), updates
 
-    def take(self) -> DrawBlock:
-        """The draws since the last time; from now on they are the caller's."""
-        taken = DrawBlock(*(part[: self._filled] for part in self._block))
-        self._filled = 0
-        self._block = self._room(0)
-        return taken
-
-    def _room(self, rows: int) -> DrawBlock:
-        rows = max(rows, 16)
-        return DrawBlock(np.empty((rows, self._size), self._dtype), np.empty(rows), np.full(rows, np.nan))
-
-
-@compiled
-def keep(draws, norms, temperatures, index, position, gradient, momentum):  # type: ignore[no-untyped-def]
-    """Write down draws (R, n) of R repetitions and their :class:`DrawStats` as entry ``index`` of arrays (R, draw)."""
-    for r in range(position.shape[0]):
-        draws[r, index, :] = position[r]
-        norms[r, index] = np.sqrt(_sum_of_squares(gradient[r]))
-        if momentum is not None:
-            temperatures[r, index] = _sum_of_squares(momentum[r]) / position.shape[1]
-
-
-@inlined
-def _sum_of_squares(values):  # type: ignore[no-untyped-def]
-    """Σ x², in many sums side by side: one sum alone would wait for itself at every term."""
-    sums = np.zeros(64)
-    for first in range(0, values.size, 64):
-        block = values[first : first + 64]
-        for lane in range(block.size):
-            sums[lane] += np.float64(block[lane]) ** 2
-    return sums.sum()
+    def filled(self, version: int) -> None:
+        """The updates up to ``version`` have been made and their draws written into the window."""
+        self._kept[self._server] = self._thinning.draws(version)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from stalegrad.checks import whole_number
+from stalegrad.diagnostics import Findings, SteinDiscrepancy, diagnose, kernel_stein_discrepancy
+from stalegrad.diagnostics.evidence import described_kernels
+from stalegrad.draws import DrawStats, Thinning
 from stalegrad.engines import Event, Timing
 from stalegrad.errors import ArgumentError, StalegradError
 from stalegrad.estimates import (
@@ -20,12 +23,14 @@ from stalegrad.estimates import (
 )
 from stalegrad.estimates.draw_blocks import draw_blocks
 from stalegrad.inference_data import inference_data
-from stalegrad.recorder import DrawStats, Thinning
+from stalegrad.kernels import Kernel
+from stalegrad.potentials import Potential
 from stalegrad.trace import ChainTrace, Trace
 from stalegrad.types import Array, IntArray
 
 if TYPE_CHECKING:
     from stalegrad.inference_data import DataTree
+    from stalegrad.plots import Picture
 
 TestFunction = Callable[[Array], Any]
 
@@ -179,6 +184,64 @@ class Run:
         r = whole_number("number", number, most=self.draws.shape[0] - 1)
         stats = DrawStats(*(column[r] for column in self.stats))
         return replace(self, draws=self.draws[r], stats=stats, chain_draws=tuple(each[r] for each in self.chain_draws))
+
+    def diagnose(
+        self,
+        potential: Potential | None = None,
+        kernel: Kernel | Sequence[Kernel] | None = None,
+        functions: Mapping[str, TestFunction] | None = None,
+        *,
+        gradients: int | None = None,
+        step_halving: bool = False,
+    ) -> Findings:
+        """How far to trust the run: a finding for everything that is wrong, with its figure and what to set.
+
+        From the draws and the trace alone: chains that disagree, too few effective draws, the kinetic temperature, and
+        dropped gradients. With the potential also the configurational temperature, the step size and the staleness
+        against the largest curvature, and gradient noise against the injected noise.
+
+        Args:
+            potential: the model.
+            kernel: the sampler, or one per chain; by default what the trace says it was.
+            functions: test functions of one draw, by name, whose mixing is looked at besides that of the parameters.
+            gradients: how many minibatch gradients may be computed, 64 at least; by default a hundredth of the run's
+                own, between 64 and 1,024.
+            step_halving: also run everything again at half the step size, inline, and compare averages of the
+                functions, or of squared deviations without any. Needs the potential.
+        """
+        self._refuse_repeated("diagnose")
+        return diagnose(
+            self.draws, self.trace, self.step_sizes, self.stats.kinetic_temperature, potential=potential, kernel=kernel,
+            functions=functions, gradients=gradients, step_halving=step_halving,
+        )  # fmt: skip
+
+    def stein_discrepancy(self, potential: Potential, **options: Any) -> SteinDiscrepancy:
+        """The kernel Stein discrepancy between draws and exact posterior, where full gradients are affordable.
+
+        Options are those of :func:`stalegrad.diagnostics.kernel_stein_discrepancy`. The temperature is by default that
+        of the kernel, and draws count by their step sizes.
+        """
+        self._refuse_repeated("stein_discrepancy")
+        kernels = described_kernels(self.trace, self.step_sizes.mean(axis=1))
+        temperature = kernels[0].temperature if kernels else 1.0
+        defaults = {"step_sizes": self.step_sizes, "temperature": temperature}
+        return kernel_stein_discrepancy(self.draws, potential, **{**defaults, **options})
+
+    def plot(
+        self, functions: Mapping[str, TestFunction | Array] | None = None, parameters: Sequence[str] | None = None
+    ) -> "Picture":
+        """A matplotlib figure of traces, running averages with errors, autocorrelations, staleness and throughput.
+
+        Notebooks show it; elsewhere ``run.plot().savefig("run.png")``. :mod:`stalegrad.plots` has every panel alone.
+
+        Args:
+            functions: test functions of one draw by name, or their values as :meth:`evaluate` gives them.
+            parameters: names such as ``"weights"`` or ``"weights[0, 3]"``. Without either, the parameters are shown
+                that mix worst.
+        """
+        from stalegrad.plots import choose, overview  # matplotlib takes a while to import
+
+        return overview(self, choose(self, functions, parameters).quantities)
 
     @property
     def _kept(self) -> slice:

@@ -2,20 +2,23 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stalegrad.admission import Policy
 from stalegrad.checks import one_of, real_number, whole_number
-from stalegrad.engines import Engine, Inline, Job, Outcome, available_cores
+from stalegrad.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
+from stalegrad.draws import Thinning
+from stalegrad.engines import Engine, Inline, Job, Outcome
 from stalegrad.engines.inline import execute
 from stalegrad.errors import ArgumentError, GradientError, StoreError
+from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_REPEATS
 from stalegrad.plan import Kernels, Plan, check_potential, kernels_for, make_plan, starts
 from stalegrad.potentials import Potential
-from stalegrad.recorder import Recorder, Thinning
+from stalegrad.recorder import Recorder
 from stalegrad.result import Run, RunFailed, TestFunction
 from stalegrad.server import ChainStatus
 from stalegrad.trace import MAX_SEED, Trace
@@ -53,19 +56,20 @@ def sample(
         potential: the model, see :mod:`stalegrad.potentials`.
         kernel: the sampler; a sequence gives every server its own, with its own step size.
         steps: L, accepted updates of each chain.
-        workers: W, workers of each server.
+        workers: W, workers of each server. With ``engine="mpi"`` the number of ranks decides.
         servers: S, independent chains.
         max_staleness: τ, the bound on staleness; None for no bound.
         policy: at the bound ``"drop"`` the gradient (the paper's) or let workers ``"wait"`` so that it holds.
         seed: of everything random. Inline, the same seed gives the same bits; on a real engine the order of arrival
             differs from run to run, and ``replay(run.trace, ...)`` gives the same bits.
-        engine: ``"threads"`` (the default), ``"processes"``, ``"inline"`` (a simulated cluster, executed in this
-            thread; the default with ``repeats``), or an engine object such as ``sg.engines.Processes(threads=2)``.
+        engine: ``"threads"`` (the default), ``"processes"``, ``"mpi"`` (all ranks of an ``mpiexec`` or ``srun`` call
+            this function), ``"inline"`` (a simulated cluster, executed in this thread; the default with ``repeats``),
+            or an engine object such as ``sg.engines.Processes(threads=2)``.
         initial: θ_0, (n,) for all chains or (S, n); None for the model's own start.
         burn_in: updates of each chain that are not kept.
         thin: keep every thin-th update after that.
         repeats: run R independent repetitions of the same trace in one pass (inline engine only).
-        progress: show how far it is, on standard error.
+        progress: show how far it is, on standard error, and in the end what :meth:`Run.diagnose` finds.
         functions: test functions, by name, whose running averages the progress shows. They are evaluated beside the
             sampling, on as many draws as there is time for.
         store: a new folder to which draws, trace and checkpoints are written while the run goes on, see
@@ -78,6 +82,7 @@ def sample(
 
     Returns:
         A :class:`Run`. Ctrl-C and SIGTERM end it early with what has been sampled so far, ``run.interrupted`` says so.
+        With ``engine="mpi"`` rank 0 returns; the other ranks end here, see :class:`stalegrad.engines.MPI`.
 
     Raises:
         RunFailed: all workers of a chain failed too often in a row, or the store could not be written; the exception's
@@ -115,7 +120,10 @@ def sample(
         interrupted=outcome.interrupted,
         variables=potential.variables,
     )
-    return _checked(run, outcome)
+    run = _checked(run, outcome)
+    if progress and repeats is None and plan.team.leads:
+        _tell_findings(run, potential, plan.kernels)
+    return run
 
 
 def resume(
@@ -217,7 +225,7 @@ def replay(
     outcome = Outcome(tuple(chains))
     run = Run(
         draws=recorder.draws,
-        trace=_trace(plan, outcome, trace.about),
+        trace=_trace(plan, outcome, {**trace.about, "kernels": plan.about()["kernels"]}),
         stats=recorder.stats,
         chain_draws=recorder.chain_draws,
         variables=potential.variables,
@@ -237,8 +245,8 @@ def _job(plan: Plan, recorder: Recorder) -> Job:
         max_staleness=plan.max_staleness,
         policy=plan.policy,
         seed=plan.seed,
-        collector=plan.collector(),
-        collect=recorder.collect,
+        recording=recorder,
+        team=plan.team,
     )
 
 
@@ -253,7 +261,7 @@ def _run(
     plan: Plan, job: Job, recorder: "Recorder | DiskRecorder", progress: bool, functions: Mapping[str, TestFunction]
 ) -> Outcome:
     """Run the job with a display beside it."""
-    if not progress:
+    if not progress or not plan.team.leads:
         return plan.engine.run(job)
     from stalegrad.progress import Progress, RunningAverages, verdict  # rich takes a while to import
 
@@ -264,7 +272,7 @@ def _run(
     finally:
         averages.close()
     if outcome.timing is not None:
-        print(verdict(outcome.timing, job.servers, job.workers, available_cores()), file=sys.stderr)
+        print(verdict(outcome.timing, job.servers, job.workers, plan.team.cores), file=sys.stderr)
     return outcome
 
 
@@ -276,7 +284,10 @@ def _run_stored(storage: "Storage", progress: bool, functions: Mapping[str, Test
         except StoreError as failure:  # of the inline engine, which has nobody else to tell
             outcome = Outcome((), failure=failure)
         outcome = storage.finish(outcome)
-    return _checked(storage.run(outcome), outcome)
+    run = _checked(storage.run(outcome), outcome)
+    if progress and storage.plan.team.leads:
+        _tell_findings(run, storage.plan.potential, storage.plan.kernels)
+    return run
 
 
 def _checked(run: Run, outcome: Outcome) -> Run:
@@ -292,6 +303,21 @@ def _checked(run: Run, outcome: Outcome) -> Run:
                 "a stale chain is stable only while step_size · largest curvature · (staleness + ½) stays below about 1"
             )
     return run
+
+
+def _tell_findings(run: Run, potential: Potential, kernels: Sequence[Kernel]) -> None:
+    """What the run's own diagnosis says, below the verdict. Whatever happens here, the run is not lost.
+
+    Gradients for it are computed by nobody else meanwhile: at most a tenth of what each worker has computed.
+    """
+    each = sum(chain.steps for chain in run.trace.chains) // (len(kernels) * run.trace.about["workers"])
+    budget = min(max(each // 20, FEWEST_GRADIENTS), MOST_GRADIENTS)
+    affordable = not run.interrupted and each >= 10 * budget
+    try:
+        told = str(run.diagnose(potential if affordable else None, kernels, gradients=budget))
+    except (Exception, KeyboardInterrupt) as problem:
+        told = f"no diagnosis ({type(problem).__name__}: {problem})"
+    print(told, file=sys.stderr)
 
 
 def _storing(checkpoint_every: Any, on_store_error: Any) -> dict[str, Any]:

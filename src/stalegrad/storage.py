@@ -13,12 +13,15 @@ import numpy as np
 
 from stalegrad.chain import Chain
 from stalegrad.disk_recorder import DiskRecorder
-from stalegrad.engines import Engine, Event, Job, Outcome, Timing
+from stalegrad.draws import DrawStats
+from stalegrad.engines import Engine, Event, Job, Outcome, Timing, engine_from_table, engine_table
 from stalegrad.errors import ArgumentError, StoreError
+from stalegrad.jobs import JobFile
+from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
+from stalegrad.plain import OPAQUE
 from stalegrad.plan import Kernels, Plan, make_plan
 from stalegrad.potentials import Potential
 from stalegrad.potentials.base import split
-from stalegrad.recorder import DrawStats
 from stalegrad.result import Run
 from stalegrad.server import ChainStatus
 from stalegrad.store import Info, inspect
@@ -41,16 +44,33 @@ class Storage:
     """A run that is being written: its plan, its folder, which is locked, and what has happened so far.
 
     Use it in a ``with`` block: the folder is let go at the end, and what ends the block with an exception is noted.
+    Where several processes make a run together, the one that leads holds the lock and notes how the run is doing; the
+    others, which have no lock, write nothing but the chains that they run.
     """
 
     def __init__(
-        self, plan: Plan, folder: Path, lock: Lock, past: tuple[ChainTrace, ...], every: float, on_error: OnError
+        self,
+        plan: Plan,
+        folder: Path,
+        lock: Lock | None,
+        past: tuple[ChainTrace, ...],
+        every: float,
+        on_error: OnError,
     ) -> None:
         self.plan, self.folder, self._lock, self._past = plan, folder, lock, past
         info = inspect(folder)
         self._commits = info.chains
-        # Read before anything is written: a damaged state leaves the store as it is.
-        self._states = [read_state(chain_folder(folder, s), of) for s, of in enumerate(info.chains)]
+        model = plan.potential
+        self._closed = False
+        if lock is not None:
+            self._begin(info)
+        self.recorder = DiskRecorder(folder, info.chains, plan.thinning, model.size, model.dtype, every, on_error)
+
+    def _begin(self, info: Info) -> None:
+        """Note that the run is going on."""
+        plan = self.plan
+        for s, of in enumerate(info.chains):  # before anything is written: a damaged state leaves the store as it is
+            read_state(chain_folder(self.folder, s), of)
         self._sessions = [
             *info.sessions,
             {
@@ -61,10 +81,7 @@ class Storage:
                 "from": info.updates,
             },
         ]
-        folders.write_status(folder, "running", self._sessions, None)
-        model = plan.potential
-        self.recorder = DiskRecorder(folder, info.chains, plan.thinning, model.size, model.dtype, every, on_error)
-        self._closed = False
+        folders.write_status(self.folder, "running", self._sessions, None)
 
     @classmethod
     def create(
@@ -77,9 +94,13 @@ class Storage:
         job: Mapping[str, Any] | None = None,
     ) -> "Storage":
         """The folder of a new run."""
-        states = [plan.chain(s).snapshot() for s in range(plan.servers)]
-        folder, lock = folders.create(path, _configuration(plan, job), VERSION, plan.initial, states)
-        return cls(plan, folder, lock, (), every, on_error)
+
+        def make() -> "Storage":
+            states = [plan.chain(s).snapshot() for s in range(plan.servers)]
+            folder, lock = folders.create(path, _configuration(plan, job), VERSION, plan.initial, states)
+            return cls(plan, folder, lock, (), every, on_error)
+
+        return plan.team.first(make, _place, lambda place: cls(plan, Path(place), None, (), every, on_error))
 
     @classmethod
     def open(
@@ -97,27 +118,33 @@ class Storage:
         """The folder of a run that goes on."""
         info = inspect(path)
         asked = info.configuration
-        if potential is None or kernel is None:
-            raise StoreError("not yet")
+        if potential is None:
+            potential = _model_of_job(info)
         initial = folders.read_initial(info.path)
         plan = make_plan(
-            potential, kernel, engine=asked["engine"] if engine is None else engine,
+            potential, _stored_kernels(info) if kernel is None else kernel,
+            engine=engine_from_table(asked["engine"]) if engine is None else engine,
             steps=info.steps if steps is None else steps, workers=asked["workers"] if workers is None else workers,
             initial=initial, **{name: asked[name] for name in _KEPT},
         )  # fmt: skip
-        _refuse_another_run(info, plan)
-        lock = Lock(info.path)
-        try:
-            info = inspect(path)  # again: another process may have gone on until a moment ago
-            if plan.steps < max(info.updates):
-                problem = f"is less than the {max(info.updates)} updates that the run has made"
-                raise ArgumentError("steps", steps, problem, "Give more, or None for what the run was to have.")
-            remove_partial(info.path)
-            past = tuple(folders.read_trace(info.path, s, of.rows) for s, of in enumerate(info.chains))
-            return cls(plan, info.path, lock, past, every, on_error)
-        except BaseException:
-            lock.release()
-            raise
+
+        def take() -> "Storage":
+            _refuse_another_run(info, plan)
+            lock = Lock(info.path)
+            try:
+                now = inspect(path)  # again: another process may have gone on until a moment ago
+                if plan.steps < max(now.updates):
+                    problem = f"is less than the {max(now.updates)} updates that the run has made"
+                    raise ArgumentError("steps", steps, problem, "Give more, or None for what the run was to have.")
+                remove_partial(now.path)
+                return cls(plan, now.path, lock, _past(now), every, on_error)
+            except BaseException:
+                lock.release()
+                raise
+
+        return plan.team.first(
+            take, _place, lambda place: cls(plan, Path(place), None, _past(inspect(place)), every, on_error)
+        )
 
     def job(self) -> Job:
         """What is left to do."""
@@ -137,8 +164,8 @@ class Storage:
             seed=plan.seed,
             past=past,
             checkpoint=self.recorder.checkpoint,
-            collector=plan.collector(),
-            collect=self.recorder.collect,
+            recording=self.recorder,
+            team=plan.team,
         )
 
     def finish(self, outcome: Outcome) -> Outcome:
@@ -168,14 +195,17 @@ class Storage:
                 self.recorder.close()
                 self._end("failed", f"{kind.__name__}: {error}" if kind else "it was given up", None)
         finally:
-            self._lock.release()
+            if self._lock is not None:
+                self._lock.release()
 
     def _chain(self, server: int) -> Chain:
-        chain = self.plan.chain(server)
-        chain.restore(self._commits[server].updates, self._states[server])
+        chain, of = self.plan.chain(server), self._commits[server]
+        chain.restore(of.updates, read_state(chain_folder(self.folder, server), of))
         return chain
 
     def _end(self, state: str, failure: str | None, timing: Timing | None) -> None:
+        if self._lock is None:
+            return
         session = self._sessions[-1]
         session["ended"] = folders.now()
         if timing is not None:
@@ -186,6 +216,15 @@ class Storage:
             log.warning("how the run ended could not be noted in %s: %s", self.folder, error)
 
 
+def _place(storage: Storage) -> str:
+    return str(storage.folder.absolute())
+
+
+def _past(info: Info) -> tuple[ChainTrace, ...]:
+    """What has happened to the chains of a stored run."""
+    return tuple(folders.read_trace(info.path, s, of.rows) for s, of in enumerate(info.chains))
+
+
 def stored_run(path: str | os.PathLike[str], potential: Potential | None = None) -> Run:
     """A run as the last checkpoints of its chains have it; draws stay on disk until they are asked for."""
     info = inspect(path)
@@ -194,11 +233,19 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
     draws = tuple(StoredArray(home / "draws", of.draws) for home, of in homes)
     common = min(info.draws)
     stats = np.stack([StoredArray(home / "stats", of.draws)[:common] for home, of in homes])
-    traces = tuple(folders.read_trace(folder, s, of.rows) for s, of in enumerate(info.chains))
+    traces = _past(info)
     last = info.sessions[-1] if info.sessions else {}
-    about = {"kernels": asked["kernels"], "engine": last.get("engine", asked["engine"]),
-             "workers": last.get("workers", asked["workers"]), "max_staleness": asked["max_staleness"],
-             "policy": asked["policy"]}  # fmt: skip
+    model = asked["model"]
+    about = {
+        "model": model["type"],
+        "n_data": model["n_data"],
+        "batch_size": model["batch_size"],
+        "kernels": [_described(table) for table in asked["kernels"]],
+        "engine": last.get("engine"),
+        "workers": last.get("workers", asked["workers"]),
+        "max_staleness": asked["max_staleness"],
+        "policy": asked["policy"],
+    }
     layout = {name: tuple(shape) for name, shape in asked["model"]["layout"].items()}
     events = [Event(**event) for s in range(len(homes)) for event in folders.read_events(folder, s)]
     timing = last.get("timing")
@@ -229,8 +276,11 @@ def _configuration(plan: Plan, job: Mapping[str, Any] | None) -> dict[str, Any]:
         "burn_in": plan.thinning.burn_in,
         "thin": plan.thinning.thin,
         "seed": plan.seed,
-        **plan.about(),
-        "engine": _engine_name(plan.engine),
+        "workers": plan.workers,
+        "max_staleness": plan.max_staleness,
+        "policy": plan.policy,
+        "kernels": [kernel_table(kernel) for kernel in plan.kernels],
+        "engine": engine_table(plan.engine),
         "model": _model(plan.potential, plan.start[0]),
         "job": None if job is None else dict(job),
     }
@@ -280,5 +330,23 @@ def _same(old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
-def _engine_name(engine: Engine) -> str:
-    return type(engine).__name__.lower()
+def _model_of_job(info: Info) -> Potential:
+    """The model of a run that a file has described."""
+    if info.configuration["job"] is None:
+        raise StoreError(
+            f"{info.path} does not say how to make its model: the run was started from Python. Give the model to "
+            "sg.resume, or name what makes it: stalegrad resume --model module:function"
+        )
+    return JobFile.from_table(info.configuration["job"]).potential()
+
+
+def _described(table: dict[str, Any]) -> dict[str, Any]:
+    """A stored kernel in the words of a trace; one that is not stalegrad's own as it was written down."""
+    return {"kernel": str(table)} if OPAQUE in table else kernel_from_table(table).describe()
+
+
+def _stored_kernels(info: Info) -> list[Kernel]:
+    return [
+        kernel_from_table(table, path=f"{info.path}: kernels[{s}]")
+        for s, table in enumerate(info.configuration["kernels"])
+    ]

@@ -13,7 +13,8 @@ from stalegrad.experiments.demo import Settings, digits
 from stalegrad.experiments.demo.summary import RHAT_LIMIT, largest_rhat, rhat_verdict
 
 FILES = {
-    "report.html", "summary.json", "trace.npz", "digits.png", "estimate.png", "reliability.png", "staleness.png",
+    "report.html", "run.html", "summary.json", "trace.npz", "digits.png", "estimate.png", "reliability.png",
+    "staleness.png",
 }  # fmt: skip
 
 

@@ -40,8 +40,15 @@ def test_the_page_needs_nothing_but_itself(page):
     source, reader = page
     assert not re.search(r"https?://|//[a-z]+\.|@import|<script|<link|url\(", source)
     links = [value for _, name, value in reader.attributes if name in ("src", "srcset", "href", "action", "data")]
-    assert links
-    assert all(link.startswith("data:image/png;base64,") for link in links)
+    assert [link for link in links if not link.startswith("data:image/png;base64,")] == ["run.html"]
+
+
+def test_the_page_of_the_run_behind_it_tells_of_the_same_functions(demonstration):
+    out, numbers, _, _ = demonstration
+    source = (out / "run.html").read_text(encoding="utf-8")
+    for name in ("log-likelihood of a test digit", "entropy of a prediction", "mean square of a weight"):
+        assert source.count(name) >= 2
+    assert f"{numbers['test_functions']['entropy']['rhat']:.3f}" in source
 
 
 def test_the_pictures_on_the_page_are_the_saved_ones_with_words_for_who_cannot_see_them(page, demonstration):

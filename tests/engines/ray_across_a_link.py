@@ -67,8 +67,8 @@ def node(*options, prefix=()):
 
 def main(folder):
     link = Link()
-    node("--head", f"--node-ip-address={HERE}", f"--port={PORT}", "--include-dashboard=false", '--resources={"stable": 1}',
-         f"--temp-dir={os.environ['RAY_TMPDIR']}")  # fmt: skip
+    node("--head", f"--node-ip-address={HERE}", f"--port={PORT}", "--include-dashboard=false",
+         '--resources={"stable": 1}', f"--temp-dir={os.environ['RAY_TMPDIR']}")  # fmt: skip
     node(f"--address={HERE}:{PORT}", f"--node-ip-address={THERE}", prefix=link.there())
     wait_until_it_answers()
     calls, seen = folder / "calls", {}

@@ -35,8 +35,8 @@ def test_a_link_is_cut_for_seconds_and_then_for_good(alone, tmp_path):
     folder = Path(tempfile.mkdtemp(prefix="sg-"))  # a short name: Ray's sockets are in it
     token = folder / "token"
     token.write_text(secrets.token_hex(32))
-    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_TMPDIR": str(folder), "HOME": str(tmp_path),
-           "RAY_worker_niceness": "0"}  # fmt: skip
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_TMPDIR": str(folder),
+           "HOME": str(tmp_path), "RAY_worker_niceness": "0"}  # fmt: skip
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     try:
         done = subprocess.run(

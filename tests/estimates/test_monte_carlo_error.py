@@ -104,6 +104,7 @@ def test_effective_sample_size():
     draws = autoregression(0.8, 10_000, 200, seed=17).reshape(10_000, 2, 100).transpose(1, 0, 2)
     assert_agrees(effective_sample_size(draws), 20_000 / 9, -0.12, 0.04)
     assert effective_sample_size(np.ones(50)) == 50
+    assert effective_sample_size(np.full((2, 300), 0.1)) == 600  # whose mean is not quite 0.1
     alternating = np.tile([1.0, -1.0], 500) + autoregression(0.0, 1000, 1, seed=18)[:, 0] * 1e-3
     assert mcse(alternating) == pytest.approx(1e-3 / np.sqrt(1000), rel=0.4)  # the alternation averages out
 

@@ -16,7 +16,7 @@ from stalegrad.estimates import speedup_interval
 from stalegrad.experiments import fig2, fig2_times
 from stalegrad.experiments.fig2_posterior import posterior
 from stalegrad.experiments.logistic_loss import MeanLogisticLoss
-from stalegrad.experiments.whitened import Whitened
+from stalegrad.potentials.whitened import Whitened
 from stalegrad.trace import Trace
 
 GROUPS = (3, 4, 2)

@@ -9,17 +9,17 @@ from stalegrad import potentials
 def test_exported_names():
     assert sorted(potentials.__all__) == [
         "GaussianMean", "Linear", "Logistic", "Minibatches", "Potential", "Softmax", "from_gradient", "from_jax",
-        "from_loader",
+        "from_loader", "from_numpyro", "from_torch",
     ]  # fmt: skip
     assert all(hasattr(potentials, name) for name in potentials.__all__)
 
 
 def test_importing_needs_no_optional_library():
-    code = "import sys; sys.modules.update(jax=None, scipy=None, torch=None); import stalegrad.potentials"
+    code = "import sys; sys.modules.update(jax=None, numpyro=None, scipy=None, torch=None); import stalegrad.potentials"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_importing_loads_no_optional_library():
-    code = "import sys, stalegrad.potentials; print(*{'jax', 'scipy.sparse', 'torch'} & set(sys.modules))"
+    code = "import sys, stalegrad.potentials; print(*{'jax', 'numpyro', 'scipy.sparse', 'torch'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -183,3 +183,8 @@ def test_layout_names_the_leaves():
     np.testing.assert_array_equal(named["a.w"], draws[:, :6].reshape(2, 2, 3))
     np.testing.assert_array_equal(named["b.0"], draws[:, 6:])
     np.testing.assert_array_equal(named["a.w"][1], model.unravel(draws[1])["a"]["w"])
+
+
+def test_one_theta_has_names_too():
+    named = _model().variables(np.array([4.0, 1.0, 2.0, 3.0]))
+    assert {name: value.tolist() for name, value in named.items()} == {"more.0": 4.0, "weights": [1.0, 2.0, 3.0]}

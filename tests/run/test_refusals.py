@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
-from stalegrad.engines import Inline
+from stalegrad.engines import Inline, Processes, Threads
 from stalegrad.simulation import Constant
 
 nan, inf = float("nan"), float("inf")
@@ -102,7 +102,11 @@ NUMBERS = [
     *real_numbers(lambda v: simulate(update=v), "update", "≥ 0", [-1, None]),
     *real_numbers(lambda v: simulate(network=v), "network", "≥ 0", [-1]),
     *real_numbers(lambda v: lambda: sg.Trace.random_staleness([0.5, v], 5), "probabilities", "≥ 0", [-0.5, None]),
-    *real_numbers(lambda v: sample(engine=Inline(compute=v)), "compute", "≥ 0", [-1]),
+    *real_numbers(lambda v: lambda: Inline(compute=v), "compute", "≥ 0", [-1]),
+    *real_numbers(lambda v: lambda: Inline(update=v), "update", "≥ 0", [-1, None]),
+    *real_numbers(lambda v: lambda: Threads(patience=v), "patience", "> 0", [0, -1]),
+    *whole_numbers(lambda restarts: lambda: Threads(restarts=restarts), "restarts", 0),
+    *whole_numbers(lambda threads: lambda: Processes(threads=threads), "threads", 1),
 ]  # fmt: skip
 
 OTHERS = [
@@ -117,9 +121,9 @@ OTHERS = [
     (sample(kernel=[KERNEL], servers=2), "kernel", [KERNEL], "or a sequence of 2, one per server"),
     (sample(kernel=[KERNEL, None], servers=2), "kernel", [KERNEL, None], "or a sequence of 2"),
     (replay(kernel=[KERNEL] * 3), "kernel", [KERNEL] * 3, "or a sequence of 2"),
-    (sample(engine="mpirun"), "engine", "mpirun", "Give one of: 'inline'"),
-    (sample(engine=7), "engine", 7, "Give one of 'inline'"),
-    (sample(engine=Inline), "engine", Inline, "Give one of 'inline'"),
+    (sample(engine="mpirun"), "engine", "mpirun", "Give one of: 'threads'"),
+    (sample(engine=7), "engine", 7, "Give one of 'threads'"),
+    (sample(engine=Inline), "engine", Inline, "Give one of 'threads'"),
     (sample(engine="threads", repeats=3), "repeats", 3, "Use engine='inline'"),
     (sample(policy="forget"), "policy", "forget", "Give one of: 'drop', 'wait'"),
     (sample(policy=None), "policy", None, "Give one of: 'drop', 'wait'"),

@@ -89,7 +89,7 @@ class TestAnotherRun:
     @pytest.mark.parametrize(
         ("change", "told"),
         [
-            ({"kernel": sg.SGLD(step_size=0.02)}, r"kernels\[0\].kernel is 'SGLD', was 'SGHMC'"),
+            ({"kernel": sg.SGLD(step_size=0.02)}, r"kernels\[0\].name is 'SGLD', was 'SGHMC'"),
             ({"kernel": KERNEL.with_step_size(0.03)}, r"step_size is 0.03, was 0.02"),
             ({"model": GaussianMean(np.zeros((40, 6)), batch_size=4)}, "model.size is 6, was 5"),
             ({"model": GaussianMean(np.zeros((40, 5)), batch_size=5)}, "model.batch_size is 5, was 4"),

@@ -15,13 +15,7 @@ def conduct(job: Job, link: Callable[[int], Link], care: Care) -> Outcome:
     """Run every server of the job in a thread of its own, with the links that ``link`` makes."""
     stop, interrupted = threading.Event(), threading.Event()
     clock = monotonic_clock(elapsed(job))
-    services = []
-    for s in range(job.servers):
-        past = job.past_of(s)
-        admission = Admission(job.max_staleness, job.policy, past)
-        server = Server(job.chain(s), admission, job.steps, job.record(s), job.status[s], past)
-        checkpoint = job.checkpoint(s) if job.checkpoint else None
-        services.append(Service(s, server, link(s), job.workers, care, stop, clock, checkpoint))
+    services = [make_service(job, s, link(s), job.workers, care, stop, clock) for s in range(job.servers)]
     failures: list[BaseException] = []
 
     def serve(service: Service) -> None:
@@ -50,6 +44,17 @@ def conduct(job: Job, link: Callable[[int], Link], care: Care) -> Outcome:
         interrupted=interrupted.is_set(),
         failure=expected[0] if expected else None,
     )
+
+
+def make_service(
+    job: Job, s: int, link: Link, workers: int, care: Care, stop: threading.Event, clock: Callable[[], float]
+) -> Service:
+    """The service of server s, before it starts."""
+    past = job.past_of(s)
+    admission = Admission(job.max_staleness, job.policy, past)
+    server = Server(job.chain(s), admission, job.steps, job.record(s), job.status[s], past)
+    checkpoint = job.checkpoint(s) if job.checkpoint else None
+    return Service(s, server, link, workers, care, stop, clock, checkpoint)
 
 
 def elapsed(job: Job) -> float:

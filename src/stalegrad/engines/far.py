@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 from stalegrad.admission import Admission, Policy
 from stalegrad.chain import Chain
-from stalegrad.engines.base import Collector, DrawBlock, Event, Job, Timing
+from stalegrad.collector import DrawBlock, DrawCollector
+from stalegrad.engines.base import Event, Job, Timing
 from stalegrad.engines.conductor import total
 from stalegrad.engines.desk import Desk, Point
 from stalegrad.engines.service import Care, Service, monotonic_clock
@@ -57,7 +58,7 @@ class Task:
     index: int
     chain: Chain
     past: ChainTrace
-    collector: Collector
+    collector: DrawCollector
     steps: int
     workers: int
     max_staleness: int | None
@@ -107,7 +108,7 @@ class Report(NamedTuple):
 class Cuts:
     """Makes cuts and keeps them until they are known elsewhere: the service's :class:`Checkpoint`."""
 
-    def __init__(self, collector: Collector, rows: int) -> None:
+    def __init__(self, collector: DrawCollector, rows: int) -> None:
         self._collector = collector
         self._rows, self._events, self._number = rows, 0, 0
         self._kept: list[Cut] = []
@@ -211,15 +212,15 @@ class Follower:
     """
 
     def __init__(self, job: Job, index: int, care: Care, silence: float, clock: Callable[[], float]) -> None:
-        if job.collector is None or job.collect is None:
-            raise TypeError("this engine's servers are elsewhere: the job must have a collector")
+        if job.recording is None:
+            raise TypeError("this engine's servers are elsewhere: the job must say where draws are recorded")
         self.index, self.chain = index, job.chain(index)
         self.events: list[Event] = []
         self.failure: Exception | None = None
         self.ended = False
         self.known = -1  # number of the last cut of the present server
         self._job, self._care, self._silence, self._clock = job, care, silence, clock
-        self._collector, self._collect = job.collector, job.collect
+        self._recording = job.recording
         self._trace = TraceBuilder(job.past_of(index))
         self._checkpoint = job.checkpoint(index) if job.checkpoint else None
         self._timing = Timing()
@@ -240,8 +241,8 @@ class Follower:
         """What a new server is to do: all that is left."""
         job = self._job
         return Task(
-            self.index, self.chain, self.trace, self._collector, job.steps, job.workers, job.max_staleness, job.policy,
-            self._care, self._silence, self._clock(),
+            self.index, self.chain, self.trace, self._recording.collector(), job.steps, job.workers, job.max_staleness,
+            job.policy, self._care, self._silence, self._clock(),
         )  # fmt: skip
 
     def hear(self, report: Report) -> bool:
@@ -253,7 +254,7 @@ class Follower:
             self.known = cut.number
             self.chain.restore(cut.version, cut.state)
             self._trace.extend(cut.rows)
-            self._collect(self.index, cut.draws)
+            self._recording.collect(self.index, cut.draws)
             for event in cut.events:
                 self._note(event)
             if self._checkpoint is not None and self._checkpoint.due():

@@ -6,21 +6,29 @@ executed; R repetitions are the same trace executed on R rows at once.
 
 import threading
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from stalegrad.chain import Chain, all_finite, refuse_bad_gradient
+from stalegrad.checks import real_number
 from stalegrad.engines.base import Checkpoint, Job, Outcome
+from stalegrad.engines.block import execute_block
 from stalegrad.engines.interrupts import stop_on_signals
 from stalegrad.errors import GradientError
+from stalegrad.kernels.base import has_compiled_update
 from stalegrad.potentials.base import Potential
 from stalegrad.server import ChainStatus, Record
 from stalegrad.simulation import Law, Network, simulate
+from stalegrad.simulation.laws import as_law, as_network
 from stalegrad.trace import ChainTrace
 from stalegrad.types import Array, IntArray
 
 _BLOCK_ENTRIES = 1 << 17  # minibatch indices drawn in one compiled call
 _TURN = 64  # updates of a chain before it is the next chain's turn
+_TURN_OF_BLOCKS = 2048  # likewise, of a chain that advances in compiled blocks
+WORTH_A_BLOCK = 50_000
+"""So many updates are worth compiling a loop for the model and kernel at hand, see :mod:`stalegrad.engines.block`."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,11 @@ class Inline:
     network: Network | float | None = None
     update: float = 0.0
 
+    def __post_init__(self) -> None:
+        as_law("compute", self.compute)
+        as_network(self.network)
+        real_number("update", self.update, least=0)
+
     def run(self, job: Job) -> Outcome:
         """Execute the job, chain after chain."""
         chains = [job.chain(s) for s in range(job.servers)]
@@ -56,7 +69,7 @@ class Inline:
         with stop_on_signals(stop, interrupted):
             while not stop.is_set() and any(not execution.done for execution in executions):
                 for execution in executions:  # by turns, so that all chains are equally far when somebody interrupts
-                    execution.advance(_TURN, stop)
+                    execution.advance(execution.turn, stop)
                 for execution, checkpoint in zip(executions, checkpoints, strict=False):
                     if checkpoint.due():
                         execution.save(checkpoint)
@@ -98,11 +111,17 @@ class Execution:
         self._step_sizes = [None] * len(self._updates) if recorded is None else recorded.tolist()
         depth = max(self._staleness, default=0) + 1
         # The last points, by version modulo depth. A fresh gradient needs no copy of its point.
-        self._points = [chain.point.copy() for _ in range(depth)] if depth > 1 else [chain.point]
+        self._points = np.repeat(chain.point[None], depth, axis=0) if depth > 1 else chain.point[None]
         self._gradient = np.empty_like(chain.position)
         length = max(1, _BLOCK_ENTRIES // (chain.position.shape[0] * potential.batch_size))
         self._block_length = length
         self._block: IntArray = np.empty(0, np.int64)
+        self._bound = self._bound_for_blocks()
+
+    @property
+    def turn(self) -> int:
+        """How many updates to make before it is another chain's turn."""
+        return _TURN if self._bound is None else _TURN_OF_BLOCKS
 
     @property
     def done(self) -> bool:
@@ -125,7 +144,9 @@ class Execution:
 
     def advance(self, updates: int | None = None, stop: threading.Event | None = None) -> None:
         """Make so many updates, or all that are left, unless ``stop`` is set in between."""
-        chain, points, gradient, staleness = self._chain, self._points, self._gradient, self._staleness
+        if self._bound is not None:
+            return self._advance_in_blocks(updates, stop)
+        chain, points, gradient, staleness = self._chain, list(self._points), self._gradient, self._staleness
         gradients, record, used = self._potential.gradients, self._record, self._used
         depth, first, offset = len(points), len(used), self._offset
         last = len(staleness) if updates is None else min(first + updates, len(staleness))
@@ -142,6 +163,38 @@ class Execution:
             record(offset + update, chain, gradient)
             if stop is not None and stop.is_set():
                 break
+        self._report(first)
+
+    def _bound_for_blocks(self) -> Any:
+        """What a compiled block needs of the model; None if model, kernel or recorder cannot, or it is not worth it."""
+        able = has_compiled_update(self._chain.state) and hasattr(self._record, "window")
+        return getattr(self._potential, "bound", None) if able and len(self._staleness) >= WORTH_A_BLOCK else None
+
+    def _advance_in_blocks(self, updates: int | None, stop: threading.Event | None) -> None:
+        chain, first = self._chain, len(self._used)
+        last = len(self._staleness) if updates is None else min(first + updates, len(self._staleness))
+        momentum, staleness = chain.kernel.momentum(chain.state), self._updates.staleness.astype(np.int64)
+        while len(self._used) < last and not (stop is not None and stop.is_set()):
+            update = len(self._used)
+            row = update % self._block_length
+            if row == 0:
+                self._draw_block(update)
+            window, room = self._record.window(chain.version, min(last - update, self._block_length - row))  # type: ignore[attr-defined]
+            rows, used = chain.coefficient_rows(self._step_sizes[update : update + room])
+            made = execute_block(
+                self._bound, chain.state, momentum, chain.point, self._points,
+                staleness[update : update + room], self._block[row : row + room], rows,
+                (chain.key, chain.chain, chain.first_repeat, chain.version), update, tuple(window), self._gradient,
+            )  # fmt: skip
+            chain.advanced(made)
+            self._used += used[:made]
+            self._record.filled(chain.version)  # type: ignore[attr-defined]
+            if made < room:
+                self._potential.gradients(
+                    self._points[(update + made - self._staleness[update + made]) % len(self._points)],
+                    self._block[row + made], self._gradient,
+                )  # fmt: skip
+                _refuse(self._gradient, self._updates, update + made, chain)
         self._report(first)
 
     def _draw_block(self, update: int) -> None:

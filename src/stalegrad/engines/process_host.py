@@ -24,7 +24,8 @@ from typing import Any
 
 import cloudpickle
 
-from stalegrad.engines.shared import Bell, Nap, Slots
+from stalegrad.engines.shared import Bell, Slots
+from stalegrad.engines.waiting import Nap
 from stalegrad.errors import ArgumentError
 from stalegrad.potentials.base import Potential
 from stalegrad.worker import Worker

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from stalegrad.admission import Assignment
-from stalegrad.checks import whole_number
+from stalegrad.checks import by_worker, whole_number
 from stalegrad.engines.base import Job, Outcome
 from stalegrad.engines.conductor import conduct
 from stalegrad.engines.process_host import MESSAGE, store_model
 from stalegrad.engines.service import Arrival, Care, Delivery, Failure, Ready, WorkersLost
-from stalegrad.engines.shared import Bell, Nap, Slots, anonymous_file
+from stalegrad.engines.shared import Bell, Slots, anonymous_file
+from stalegrad.engines.waiting import Nap
 from stalegrad.server import Gradient
 from stalegrad.types import Array
 
@@ -49,7 +50,8 @@ class Processes:
         patience: seconds after which a worker that does not answer counts as hung and is killed; None waits for ever.
             A worker that starts imports, compiles and tries its model first; it has a minute for that.
         restarts: how often in a row a worker may fail before it is given up.
-        threads: how many threads BLAS, OpenMP, torch and XLA may use in each worker.
+        threads: how many threads BLAS, OpenMP, torch and XLA may use in each worker. A model of ``from_torch`` has a
+            number of its own, since bits depend on it.
         slow: extra seconds per gradient of some workers, by number, to study stragglers.
     """
 
@@ -58,9 +60,13 @@ class Processes:
     threads: int = 1
     slow: Mapping[int, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        Care(self.patience, self.restarts)
+        whole_number("threads", self.threads, least=1)
+        by_worker("slow", self.slow)
+
     def run(self, job: Job) -> Outcome:
         """Run the job."""
-        whole_number("threads", self.threads, least=1)
         care = Care(self.patience, self.restarts)
         with Pool(job, self.threads, self.slow) as pool:
             return conduct(job, lambda server: ProcessLink(pool, server), care)

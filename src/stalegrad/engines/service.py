@@ -94,11 +94,13 @@ class Care:
         restarts: how often in a row a worker may fail, without a good gradient in between, before it is given up.
         start: seconds that a worker may take to start, however short the patience with its gradients is; None for as
             long as it takes.
+        elastic: whether workers come and go as they please: then one that dies has not failed.
     """
 
     patience: float | None = None
     restarts: int = 3
     start: float | None = 60.0
+    elastic: bool = False
 
     def __post_init__(self) -> None:
         whole_number("restarts", self.restarts)
@@ -238,7 +240,7 @@ class Service:
         log.warning("%s", event)
         self.link.discard(worker)
         self._asked.pop(worker, None)
-        self._faults[worker] += 1
+        self._faults[worker] += not (self._care.elastic and kind == "died")
         self._flights[worker] = 0
         lanes, self._lanes[worker] = self._lanes[worker], 0
         self._send(self.server.leave(*(worker + lane * self._workers for lane in range(lanes))))

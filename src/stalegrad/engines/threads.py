@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from stalegrad.admission import Assignment
+from stalegrad.checks import by_worker
 from stalegrad.engines.base import Job, Outcome
 from stalegrad.engines.conductor import conduct
 from stalegrad.engines.service import Arrival, Care, Delivery, Failure, Ready
@@ -36,6 +37,10 @@ class Threads:
     patience: float | None = None
     restarts: int = 3
     slow: Mapping[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        Care(self.patience, self.restarts)
+        by_worker("slow", self.slow)
 
     def run(self, job: Job) -> Outcome:
         """Run the job."""

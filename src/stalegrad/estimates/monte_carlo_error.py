@@ -105,8 +105,9 @@ def effective_sample_size(values: Draws) -> Array:
     draws = weighted_draws(values, None)
     pooled = np.concatenate(draws.chains)
     variance, error = pooled.var(0), error_of_average(draws)
+    rounding = np.finfo(np.float64).eps * np.abs(pooled).max(0)  # of a mean of equal numbers
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(error > 0, variance / error**2, len(pooled))
+        return np.where(variance > rounding**2, variance / error**2, len(pooled))
 
 
 def _autocovariance(z: Array) -> Array:

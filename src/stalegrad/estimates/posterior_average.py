@@ -66,16 +66,18 @@ def estimate(values: Draws, *, step_sizes: npt.ArrayLike | Sequence[npt.ArrayLik
     return Estimate(draws.average, error_of_average(draws), draws.averages, draws.shares)
 
 
-def plus_minus(value: float, error: float) -> str:
-    """``value`` to the last digit that ``error``, shown with one digit, lets one know.
+def plus_minus(value: float, error: float, digits: int = 1) -> str:
+    """``value`` to the last digit that ``error``, shown with so many digits, lets one know.
 
     >>> plus_minus(0.32414, 0.00031), plus_minus(12345.6, 210.0), plus_minus(3.21e-7, 1e-9), plus_minus(2.5, 0.0)
     ('0.3241 ± 0.0003', '12300 ± 200', '(3.21 ± 0.01)e-07', '2.5 ± 0')
+    >>> plus_minus(0.32414, 0.00031, digits=2), plus_minus(12345.6, 210.0, digits=2), plus_minus(-0.04, 1.0, digits=2)
+    ('0.32414 ± 0.00031', '12350 ± 210', '-0.0 ± 1.0')
     """
     if not (np.isfinite(value) and np.isfinite(error)) or error <= 0:
         return f"{value:.6g} ± {error:.1g}"
-    rounded = float(f"{error:.0e}")
-    decimals = -int(np.floor(np.log10(rounded)))
+    rounded = float(f"{error:.{digits - 1}e}")
+    decimals = digits - 1 - int(np.floor(np.log10(rounded)))
     largest = max(abs(value), rounded)
     if 1e-4 <= largest < 1e6:
         return f"{round(value, decimals):.{max(decimals, 0)}f} ± {rounded:.{max(decimals, 0)}f}"

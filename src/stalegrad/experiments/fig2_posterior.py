@@ -7,8 +7,8 @@ import numpy as np
 from stalegrad.datasets import Dataset
 from stalegrad.errors import StalegradError
 from stalegrad.experiments.logistic_loss import MeanLogisticLoss
-from stalegrad.experiments.whitened import Whitened
 from stalegrad.potentials import Logistic
+from stalegrad.potentials.whitened import Whitened
 from stalegrad.theory import stale_sgld
 from stalegrad.types import Array
 

@@ -5,5 +5,6 @@ from stalegrad.kernels.psgld import PSGLD
 from stalegrad.kernels.sghmc import SGHMC
 from stalegrad.kernels.sgld import SGLD
 from stalegrad.kernels.sgnht import SGNHT
+from stalegrad.kernels.tables import kernel_from_table, kernel_table
 
-__all__ = ["PSGLD", "SGHMC", "SGLD", "SGNHT", "Address", "Kernel"]
+__all__ = ["PSGLD", "SGHMC", "SGLD", "SGNHT", "Address", "Kernel", "kernel_from_table", "kernel_table"]

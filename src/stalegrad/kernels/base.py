@@ -13,10 +13,12 @@ shape (repetition, coordinate) in :meth:`Kernel.advance`; :meth:`Kernel.step` ta
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numba.extending import overload
 
 from stalegrad.checks import real_number
 from stalegrad.noise import Stream, normals
@@ -96,6 +98,35 @@ class Kernel(ABC):
         ``coefficients`` are those of :meth:`coefficients` as an array of the state's dtype, so that a chain with a
         constant step makes them once.
         """
+
+
+def update(state, gradient, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
+    """For compiled callers: :meth:`Kernel.advance` of the kernel that the state belongs to."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+_UPDATES: dict[type, Callable[[Any], Any]] = {}
+
+
+def updates_with(of: type) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """Let :func:`update` know how a kernel's State is advanced: by the function that is chosen for its numba type."""
+
+    def note(choose: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        _UPDATES[of] = choose
+        return choose
+
+    return note
+
+
+def has_compiled_update(state: State) -> bool:
+    """Whether :func:`update` knows the state."""
+    return type(state) in _UPDATES
+
+
+@overload(update)
+def _choose_update(state, gradient, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
+    choose = _UPDATES.get(getattr(state, "instance_class", None))  # type: ignore[arg-type]
+    return None if choose is None else choose(state)
 
 
 def initial_momentum(position: Array, temperature: float, address: Address) -> Array:

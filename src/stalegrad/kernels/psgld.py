@@ -9,7 +9,7 @@ from stalegrad.checks import real_number, whole_number
 from stalegrad.elementary import sqrt
 from stalegrad.errors import ArgumentError
 from stalegrad.jit import compiled, inlined
-from stalegrad.kernels.base import Address, Kernel
+from stalegrad.kernels.base import Address, Kernel, updates_with
 from stalegrad.noise import TILE, Stream, fill_tile, scratch
 from stalegrad.types import Array
 
@@ -50,6 +50,15 @@ class State(NamedTuple):
 
     position: Any
     squares: Any
+
+
+@updates_with(State)
+def _update(state: Any) -> Any:
+    def update(state, gradient, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
+        theta = state.position
+        _fused(theta, state.squares, gradient, coefficients, seed, chain, first_repeat, number, 0, theta.shape[1])
+
+    return update
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from math import exp, sqrt
 from typing import Any, Literal, NamedTuple, Self
 
+from numba import types
+
 from stalegrad.checks import one_of, real_number, whole_number
 from stalegrad.errors import ArgumentError
 from stalegrad.jit import compiled, inlined
-from stalegrad.kernels.base import Address, Kernel, initial_momentum
+from stalegrad.kernels.base import Address, Kernel, initial_momentum, updates_with
 from stalegrad.noise import TILE, Stream, fill_tile, scratch
 from stalegrad.schedules import Inverse
 from stalegrad.types import Array
@@ -69,6 +71,19 @@ class State(NamedTuple):
     position: Any
     momentum: Any
     point: Any = None
+
+
+@updates_with(State)
+def _update(state: Any) -> Any:
+    def euler(state, gradient, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
+        theta, q = state.position, state.momentum
+        _fused_euler(theta, q, gradient, coefficients, seed, chain, first_repeat, number, 0, theta.shape[1])
+
+    def splitting(state, gradient, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
+        theta, q, x = state.position, state.momentum, state.point
+        _fused_splitting(theta, q, x, gradient, coefficients, seed, chain, first_repeat, number, 0, theta.shape[1])
+
+    return euler if isinstance(state[2], types.NoneType) else splitting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 from stalegrad.jit import compiled, inlined
-from stalegrad.kernels.base import Address, Kernel
+from stalegrad.kernels.base import Address, Kernel, updates_with
 from stalegrad.noise import TILE, Stream, fill_tile, scratch
 from stalegrad.types import Array
 
@@ -35,6 +35,15 @@ class State(NamedTuple):
     """What an SGLD chain carries."""
 
     position: Any
+
+
+@updates_with(State)
+def _update(state: Any) -> Any:
+    def update(state, gradient, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
+        theta = state.position
+        _fused(theta, gradient, coefficients, seed, chain, first_repeat, number, 0, theta.shape[1])
+
+    return update
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,4 +91,4 @@ def split(draws: Array, layout: Mapping[str, tuple[int, ...]]) -> dict[str, Arra
     ends = np.cumsum([math.prod(shape) for shape in layout.values()])
     pieces = np.split(draws, ends[:-1], axis=-1)
     shapes = layout.values()
-    return {name: p.reshape(*p.shape[:-1], *s) for name, p, s in zip(layout, pieces, shapes, strict=True)}
+    return {name: p.reshape(p.shape[:-1] + s) for name, p, s in zip(layout, pieces, shapes, strict=True)}

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
+from numba.extending import overload
 
 from stalegrad.errors import ArgumentError
 from stalegrad.potentials.base import Potential
@@ -15,13 +16,14 @@ class CompiledPotential(Potential):
     """A potential whose gradient is a compiled function of (R, n) parameters and (R, J) indices.
 
     A subclass sets ``_compiled``, a function of (theta, indices, out) and of what the model binds once, its arrays and
-    constants, in ``_bound``. It returns whether the arguments are as :func:`fits` wants them, and fills ``out`` if so.
+    constants, in ``bound``, a NamedTuple of its own, see :func:`gradient_with`. The function returns whether
+    the arguments are as :func:`fits` wants them, and fills ``out`` if so.
     """
 
     fork_safe = True
 
     _compiled: ClassVar[Callable[..., bool]]
-    _bound: tuple[Any, ...]
+    bound: tuple[Any, ...]
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
         """g̃(θ) on the data ``indices``."""
@@ -36,7 +38,7 @@ class CompiledPotential(Potential):
 
     def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
         """g̃ for R repetitions at once, each row with the bits that ``gradient`` gives."""
-        if not self._compiled(theta, indices, out, *self._bound):
+        if not self._compiled(theta, indices, out, *self.bound):
             self._refuse(theta, indices, out)
 
     def _checked(self, theta: Array) -> Array:
@@ -62,6 +64,29 @@ class CompiledPotential(Potential):
             raise ArgumentError("indices", indices, problem, "Give a non-empty row of indices for each row of theta.")
         remedy = f"Give indices from 0 to {self.n_data - 1}."
         raise ArgumentError("indices", indices, "reaches outside the data", remedy)
+
+
+def gradient_of(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+    """For compiled callers: the gradient of the model that ``bound`` belongs to, as its ``_compiled`` gives it."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+_GRADIENTS: dict[type, Callable[..., bool]] = {}
+
+
+def gradient_with(of: type) -> Callable[[Callable[..., bool]], Callable[..., bool]]:
+    """Let :func:`gradient_of` know the function, of the same arguments, that goes with what a model binds."""
+
+    def note(function: Callable[..., bool]) -> Callable[..., bool]:
+        _GRADIENTS[of] = function
+        return function
+
+    return note
+
+
+@overload(gradient_of)
+def _choose_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+    return _GRADIENTS.get(getattr(bound, "instance_class", None))  # type: ignore[arg-type]
 
 
 @njit

@@ -1,13 +1,13 @@
 """The mean of normal data, the smallest model with a posterior in closed form."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from stalegrad import checks
 from stalegrad.errors import ArgumentError
-from stalegrad.potentials.compiled import CompiledPotential, fits
+from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array
 
@@ -29,6 +29,21 @@ def _gradients(theta, indices, out, data, prior_mean, noise_precision, prior_pre
         for c in range(size):
             out[r, c] = precision * (theta[r, c] - prior_mean[c]) + scale * out[r, c]
     return True
+
+
+class _Bound(NamedTuple):
+    """What :func:`_gradients` is given besides its arguments."""
+
+    data: Any
+    prior_mean: Any
+    noise_precision: Any
+    prior_precision: Any
+
+
+@gradient_with(_Bound)
+def _bound_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+    data, prior_mean, noise_precision, prior_precision = bound
+    return _gradients(theta, indices, out, data, prior_mean, noise_precision, prior_precision)
 
 
 class GaussianMean(CompiledPotential):
@@ -80,7 +95,7 @@ class GaussianMean(CompiledPotential):
             raise ArgumentError("prior_mean", prior_mean, f"has shape {mean.shape}", f"Give one number or {size}.")
         self.prior_mean = np.full(size, mean, dtype)
         super().__init__(size, Minibatches.of(self._data.shape[0], batch_size, scheme), dtype)
-        self._bound = (self._data, self.prior_mean, self.noise_scale**-2, self.prior_scale**-2)
+        self.bound = _Bound(self._data, self.prior_mean, self.noise_scale**-2, self.prior_scale**-2)
 
     def posterior(self) -> tuple[Array, Array]:
         """Mean v (μ / ς² + Σ_i d_i / σ²) and variance v = 1 / (1/ς² + N/σ²) of each coordinate, (n,) in float64."""

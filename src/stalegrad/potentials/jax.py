@@ -1,5 +1,6 @@
 """A potential from a model written in JAX: a log-prior, a log-likelihood of one datum, and pytrees of parameters."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -18,23 +19,20 @@ LogPrior = Callable[[Pytree], Any]
 LogLikelihood = Callable[[Pytree, Pytree], Any]
 
 
-class JaxPotential(Potential):
-    """See :func:`stalegrad.potentials.from_jax`, which makes it.
+class FlatPotential(Potential):
+    """What models in JAX share: a pytree of parameters as one flat θ, and a gradient that is one compiled call.
 
-    The minibatch's gather, the map over its data and the differentiation are one compiled call. Repetitions go one by
-    one: a batched call would be another program, whose last bits may differ.
+    A subclass writes ``_potential``, U on a minibatch. Repetitions go one by one: a batched call would be another
+    program, whose last bits may differ.
+
+    Args:
+        params: a pytree of floating-point arrays: the structure of the parameters and where chains start.
+        data: a pytree of arrays that the compiled call takes as an argument, lest they be constants of the program.
+        minibatches: of N data.
+        dtype: of θ; None means float64 if any leaf of ``params`` is.
     """
 
-    def __init__(
-        self,
-        log_prior: LogPrior,
-        log_likelihood: LogLikelihood,
-        data: Pytree,
-        params: Pytree,
-        batch_size: int | None,
-        scheme: str,
-        dtype: Any,
-    ) -> None:
+    def __init__(self, params: Pytree, data: Pytree, minibatches: Minibatches, dtype: Any) -> None:
         leaves, self._structure = _parameter_leaves(params)
         self._names = _leaf_names(params)
         self._leaves = [_form(leaf.shape, leaf.dtype) for leaf in leaves]
@@ -44,11 +42,13 @@ class JaxPotential(Potential):
             remedy = "Call jax.config.update('jax_enable_x64', True) or set JAX_ENABLE_X64=1 first, or give np.float32."
             raise ArgumentError("dtype", dtype, "is double precision, which JAX has switched off", remedy)
         self._start = np.concatenate([np.asarray(leaf, flat_dtype).ravel() for leaf in leaves])
-        self._data, n_data = _data_leaves(data)
-        super().__init__(self._start.size, Minibatches.of(n_data, batch_size, scheme), flat_dtype)
-        self._log_prior, self._log_likelihood = log_prior, log_likelihood
-        self._refuse_unless_scalar()
+        self._data = data
+        super().__init__(self._start.size, minibatches, flat_dtype)
         self._compiled = jax.jit(jax.grad(self._potential))
+
+    @abstractmethod
+    def _potential(self, theta: Any, indices: Any, data: Pytree) -> Any:
+        """U(θ) as the data ``indices`` give it, a scalar. Traced by JAX."""
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
         """g̃(θ) on the data ``indices``."""
@@ -79,6 +79,28 @@ class JaxPotential(Potential):
         pieces = jnp.split(jnp.asarray(theta), ends)
         shaped = [p.reshape(leaf.shape).astype(leaf.dtype) for p, leaf in zip(pieces, self._leaves, strict=True)]
         return jax.tree.unflatten(self._structure, shaped)
+
+
+class JaxPotential(FlatPotential):
+    """See :func:`stalegrad.potentials.from_jax`, which makes it.
+
+    The minibatch's gather, the map over its data and the differentiation are one compiled call.
+    """
+
+    def __init__(
+        self,
+        log_prior: LogPrior,
+        log_likelihood: LogLikelihood,
+        data: Pytree,
+        params: Pytree,
+        batch_size: int | None,
+        scheme: str,
+        dtype: Any,
+    ) -> None:
+        leaves, n_data = _data_leaves(data)
+        super().__init__(params, leaves, Minibatches.of(n_data, batch_size, scheme), dtype)
+        self._log_prior, self._log_likelihood = log_prior, log_likelihood
+        self._refuse_unless_scalar()
 
     def __reduce__(self) -> tuple[Any, ...]:
         params = jax.tree.map(np.asarray, self.unravel(self._start))

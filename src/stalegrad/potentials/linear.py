@@ -1,13 +1,13 @@
 """Bayesian linear regression, whose posterior is known in closed form."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from stalegrad import checks
-from stalegrad.potentials.compiled import CompiledPotential, fits
+from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array
@@ -29,6 +29,23 @@ def _gradients(theta, indices, out, matrix, n_columns, width, y, noise_precision
             out[r, c] = precision * theta[r, c]
         accumulate(matrix, n_columns, weights, indices[r], out[r])
     return True
+
+
+class _Bound(NamedTuple):
+    """What :func:`_gradients` is given besides its arguments."""
+
+    matrix: Any
+    n_columns: Any
+    width: Any
+    y: Any
+    noise_precision: Any
+    prior_precision: Any
+
+
+@gradient_with(_Bound)
+def _bound_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+    matrix, n_columns, width, y, noise_precision, prior_precision = bound
+    return _gradients(theta, indices, out, matrix, n_columns, width, y, noise_precision, prior_precision)
 
 
 class Linear(CompiledPotential):
@@ -79,7 +96,7 @@ class Linear(CompiledPotential):
         self._y = response(y, self._design.n_rows).astype(dtype)
         super().__init__(self._design.width, Minibatches.of(self._design.n_rows, batch_size, scheme), dtype)
         precisions = self.noise_scale**-2, self.prior_scale**-2
-        self._bound = (self._design.matrix, self._design.n_columns, self.size, self._y, *precisions)
+        self.bound = _Bound(self._design.matrix, self._design.n_columns, self.size, self._y, *precisions)
 
     def posterior(self) -> tuple[Array, Array]:
         """Mean m = Σ Xᵀy / σ² and covariance Σ = (XᵀX / σ² + I / ς²)⁻¹ of the normal posterior, in float64."""

@@ -1,7 +1,7 @@
 """Bayesian logistic regression."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -9,7 +9,7 @@ from numba import njit
 from stalegrad import checks
 from stalegrad.elementary import exp
 from stalegrad.errors import ArgumentError
-from stalegrad.potentials.compiled import CompiledPotential, fits
+from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array
@@ -33,6 +33,22 @@ def _gradients(theta, indices, out, matrix, n_columns, width, signs, precision):
             out[r, c] = precision_ * theta[r, c]
         accumulate(matrix, n_columns, weights, indices[r], out[r])
     return True
+
+
+class _Bound(NamedTuple):
+    """What :func:`_gradients` is given besides its arguments."""
+
+    matrix: Any
+    n_columns: Any
+    width: Any
+    signs: Any
+    precision: Any
+
+
+@gradient_with(_Bound)
+def _bound_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+    matrix, n_columns, width, signs, precision = bound
+    return _gradients(theta, indices, out, matrix, n_columns, width, signs, precision)
 
 
 class Logistic(CompiledPotential):
@@ -78,7 +94,7 @@ class Logistic(CompiledPotential):
         self._design = DesignMatrix(X, dtype, intercept=self.intercept)
         self._signs = _signs(y, self._design.n_rows).astype(dtype)
         super().__init__(self._design.width, Minibatches.of(self._design.n_rows, batch_size, scheme), dtype)
-        self._bound = (self._design.matrix, self._design.n_columns, self.size, self._signs, self.prior_scale**-2)
+        self.bound = _Bound(self._design.matrix, self._design.n_columns, self.size, self._signs, self.prior_scale**-2)
 
     def predict(self, theta: Array, X: Any) -> Array:
         """The probability of label +1 for each row of ``X``, in float64."""

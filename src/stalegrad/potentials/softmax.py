@@ -1,7 +1,7 @@
 """Bayesian softmax (multinomial logistic) regression."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -9,7 +9,7 @@ from numba import njit
 from stalegrad import checks
 from stalegrad.elementary import exp
 from stalegrad.errors import ArgumentError
-from stalegrad.potentials.compiled import CompiledPotential, fits
+from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array, IntArray
@@ -46,6 +46,23 @@ def _gradients(theta, indices, out, matrix, n_columns, width, n_classes, classes
         for k in range(n_classes):
             accumulate(matrix, n_columns, weights[k], indices[r], out[r, k * width : (k + 1) * width])
     return True
+
+
+class _Bound(NamedTuple):
+    """What :func:`_gradients` is given besides its arguments."""
+
+    matrix: Any
+    n_columns: Any
+    width: Any
+    n_classes: Any
+    classes: Any
+    precision: Any
+
+
+@gradient_with(_Bound)
+def _bound_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+    matrix, n_columns, width, n_classes, classes, precision = bound
+    return _gradients(theta, indices, out, matrix, n_columns, width, n_classes, classes, precision)
 
 
 class Softmax(CompiledPotential):
@@ -99,7 +116,7 @@ class Softmax(CompiledPotential):
         size = self.n_classes * self._design.width
         super().__init__(size, Minibatches.of(self._design.n_rows, batch_size, scheme), dtype)
         shape = self._design.n_columns, self._design.width, self.n_classes
-        self._bound = (self._design.matrix, *shape, self._classes, self.prior_scale**-2)
+        self.bound = _Bound(self._design.matrix, *shape, self._classes, self.prior_scale**-2)
 
     def predict(self, theta: Array, X: Any) -> Array:
         """The probabilities π_ik for each row of ``X``, (rows, K) in float64."""

@@ -50,9 +50,10 @@ class Writer:
             raise self.failure
 
     def close(self) -> None:
-        """Wait until everything is written."""
-        self._queue.put(None)
-        self._thread.join()
+        """Wait until everything is written. Calling it again does nothing."""
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
 
     def _work(self) -> None:
         while (task := self._queue.get()) is not None:
@@ -105,11 +106,16 @@ class ChainKeeper:
         """A copy of the latest draw of this session, for whoever looks; None before the first."""
         return None if self._latest is None else self._latest.copy()
 
-    def added(self) -> None:
-        """The entry of :meth:`buffers` has been filled."""
-        self._latest = self._block[0, self._filled]
-        self._filled += 1
-        self.kept += 1
+    @property
+    def room(self) -> int:
+        """For how many draws there is room in the buffers."""
+        return self._room - self._filled
+
+    def added(self, draws: int) -> None:
+        """So many entries of :meth:`buffers` have been filled."""
+        self._filled += draws
+        self.kept += draws
+        self._latest = self._block[0, self._filled - 1]
         if self._filled == self._room:
             self._hand_over()
 

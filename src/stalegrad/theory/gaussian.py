@@ -9,6 +9,11 @@ plus minibatch noise that is independent from update to update with variance v:
 Everything is then a :class:`~stalegrad.theory.recursion.LinearRecursion`. Its means and covariances are exact whatever
 the law of η; only the variances of averages of θ² assume that η is Gaussian.
 
+Where τ is drawn afresh for every update, with probabilities p_0, p_1, …, the gradient is λ Σ_τ p_τ (θ_{l−τ} − μ) on
+average, and that is what the functions here use when they are given probabilities in place of τ. Means are exact then.
+Variances leave out the noise of the draw of τ, which is of the order of h²λ² times the distance that the chain goes in
+a few updates: with τ uniform on 0…6 and hλ = 0.05 SGLD's variance comes out 1.186 where it is 1.189.
+
 One consequence in closed form, of the fact that the long-run average of θ_{l+1} − θ_l is 0: for SGLD
 
     lim L·Var(φ̂_L) = (2hT + h²v) / (hλ)² = 2T/(hλ²) + v/λ²        for φ(θ) = θ,
@@ -17,17 +22,23 @@ whatever τ is, as long as the chain is stable. SGHMC has 2BT/(hλ²) + v/λ². 
 and how it wobbles, and not the asymptotic variance of its mean.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from stalegrad.checks import one_of, real_number, whole_number
+from stalegrad.checks import finite_array, one_of, real_number, whole_number
+from stalegrad.errors import ArgumentError
 from stalegrad.theory.recursion import LinearRecursion
 from stalegrad.types import Array
+
+Staleness = int | Sequence[float] | Array
+"""τ, or the probabilities of τ = 0, 1, 2, …"""
 
 
 def stale_sgld(
     curvature: float,
     step_size: float,
-    staleness: int = 0,
+    staleness: Staleness = 0,
     *,
     temperature: float = 1.0,
     gradient_variance: float = 0.0,
@@ -38,7 +49,7 @@ def stale_sgld(
     Args:
         curvature: λ.
         step_size: h.
-        staleness: τ, constant.
+        staleness: τ, constant; or the probabilities of τ = 0, 1, 2, …
         temperature: T; 1 samples the posterior.
         gradient_variance: v, of the minibatch noise in g.
         mean: μ.
@@ -49,16 +60,16 @@ def stale_sgld(
     >>> fresh.asymptotic_variance(), stale.asymptotic_variance()
     (20.0, 20.0)
     """
-    lam, h, tau, temp, v = _arguments(curvature, step_size, staleness, temperature, gradient_variance)
+    lam, h, law, temp, v = _arguments(curvature, step_size, staleness, temperature, gradient_variance)
     return _delayed(
         free=np.ones((1, 1)),
         kick=np.ones(1),
         point=np.ones(1),
         strength=h * lam,
         shock=np.sqrt(2 * h * temp + h * h * v),
-        staleness=tau,
+        law=law,
         target=(real_number("mean", mean), temp / lam),
-        description=f"stale_sgld(curvature={lam:g}, step_size={h:g}, staleness={tau})",
+        description=f"stale_sgld(curvature={lam:g}, step_size={h:g}, staleness={_mean(law):g})",
     )
 
 
@@ -66,7 +77,7 @@ def stale_sghmc(
     curvature: float,
     step_size: float,
     friction: float,
-    staleness: int = 0,
+    staleness: Staleness = 0,
     *,
     integrator: str = "euler",
     temperature: float = 1.0,
@@ -88,7 +99,7 @@ def stale_sghmc(
         curvature: λ.
         step_size: h.
         friction: B.
-        staleness: τ, constant.
+        staleness: τ, constant; or the probabilities of τ = 0, 1, 2, …
         integrator: "euler" or "splitting".
         temperature: T; 1 samples the posterior.
         gradient_variance: v, of the minibatch noise in g.
@@ -97,7 +108,7 @@ def stale_sghmc(
     >>> stale_sghmc(1.0, 0.1, 2.0).variance, stale_sghmc(1.0, 0.1, 2.0, integrator="splitting").variance
     (1.00279, 0.99834)
     """
-    lam, h, tau, temp, v = _arguments(curvature, step_size, staleness, temperature, gradient_variance)
+    lam, h, law, temp, v = _arguments(curvature, step_size, staleness, temperature, gradient_variance)
     b = real_number("friction", friction, above=0)
     if one_of("integrator", integrator, ("euler", "splitting")) == "euler":
         kept = 1 - b * h
@@ -106,14 +117,14 @@ def stale_sghmc(
         half = np.exp(-b * h / 2)
         free = np.array([[1, h / 2 * (1 + half**2)], [0, half**2]])
         kick, point = half * np.array([h / 2, 1]), np.array([1, h / 2])
-    called = f"curvature={lam:g}, step_size={h:g}, friction={b:g}, staleness={tau}, integrator={integrator!r}"
+    called = f"curvature={lam:g}, step_size={h:g}, friction={b:g}, staleness={_mean(law):g}, integrator={integrator!r}"
     return _delayed(
         free=free,
         kick=kick,
         point=point,
         strength=h * lam,
         shock=np.sqrt(2 * b * h * temp + h * h * v),
-        staleness=tau,
+        law=law,
         target=(real_number("mean", mean), temp / lam),
         description=f"stale_sghmc({called})",
     )
@@ -126,21 +137,19 @@ def _delayed(
     point: Array,
     strength: float,
     shock: float,
-    staleness: int,
+    law: Array,
     target: tuple[float, float],
     description: str,
 ) -> LinearRecursion:
-    """The recursion of y ← F y + k (−hλ p_{l−τ} + σ ζ), where p_l = pᵀ y_l is the point that wants the gradient.
+    """The recursion of y ← F y + k (−hλ Σ_τ law_τ p_{l−τ} + σ ζ), where p_l = pᵀ y_l is the point of the gradient.
 
-    Its state is x = (y_l, p_{l−1}, …, p_{l−τ}).
+    Its state is x = (y_l, p_{l−1}, …, p_{l−τ}), up to the largest τ.
     """
-    size = kick.size
+    size, staleness = kick.size, law.size - 1
     a = np.zeros((size + staleness, size + staleness))
-    a[:size, :size] = free
-    if staleness == 0:
-        a -= strength * np.outer(kick, point)
-    else:
-        a[:size, -1] -= strength * kick
+    a[:size, :size] = free - strength * law[0] * np.outer(kick, point)
+    if staleness:
+        a[:size, size:] = -strength * np.outer(kick, law[1:])
         a[size, :size] = point
         past = np.arange(size, size + staleness - 1)
         a[past + 1, past] = 1
@@ -153,12 +162,29 @@ def _delayed(
 
 
 def _arguments(
-    curvature: float, step_size: float, staleness: int, temperature: float, gradient_variance: float
-) -> tuple[float, float, int, float, float]:
+    curvature: float, step_size: float, staleness: Staleness, temperature: float, gradient_variance: float
+) -> tuple[float, float, Array, float, float]:
     return (
         real_number("curvature", curvature, above=0),
         real_number("step_size", step_size, above=0),
-        whole_number("staleness", staleness),
+        _law(staleness),
         real_number("temperature", temperature, least=0),
         real_number("gradient_variance", gradient_variance, least=0),
     )
+
+
+def _law(staleness: Staleness) -> Array:
+    """The probabilities of τ = 0, 1, …, up to the largest that there is."""
+    if np.ndim(staleness) == 0:
+        law = np.zeros(whole_number("staleness", staleness) + 1)
+        law[-1] = 1
+        return law
+    law = finite_array("staleness", staleness, np.dtype(np.float64), ndim=1)
+    if law.size == 0 or law.min() < 0 or not np.isclose(law.sum(), 1):
+        remedy = "Give τ, or the probabilities of τ = 0, 1, 2, …, which are ≥ 0 with sum 1."
+        raise ArgumentError("staleness", staleness, "is not a law", remedy)
+    return law[: np.flatnonzero(law)[-1] + 1]
+
+
+def _mean(law: Array) -> float:
+    return float(law @ np.arange(law.size))

@@ -11,6 +11,7 @@ from stalegrad.experiments.demo.predictions import FUNCTIONS, Predictions, predi
 from stalegrad.experiments.demo.task import REFERENCE, Digits, Settings
 from stalegrad.potentials import Softmax
 from stalegrad.result import Run
+from stalegrad.trace import ChainTrace
 from stalegrad.types import Array, IntArray
 
 HARDEST = 8
@@ -24,7 +25,7 @@ class Analysis:
     Args:
         numbers: plain numbers by name, as they go into summary.json.
         predictions: of the draws and averaged.
-        staleness: τ of the accepted gradients of every chain.
+        chains: the trace of every chain.
         updates: number of the update at each of the curves' points.
         reliability: of the averaged prediction.
         hardest: rows of the test digits that the averaged prediction is least sure of.
@@ -34,7 +35,7 @@ class Analysis:
 
     numbers: dict[str, Any]
     predictions: Predictions
-    staleness: tuple[IntArray, ...]
+    chains: tuple[ChainTrace, ...]
     updates: IntArray
     reliability: Reliability
     hardest: IntArray
@@ -79,7 +80,7 @@ def analyse(run: Run, model: Softmax, data: Digits, settings: Settings, seconds:
     return Analysis(
         numbers=numbers,
         predictions=predictions,
-        staleness=tuple(tau[taken] for tau, taken in zip(run.staleness, run.accepted, strict=True)),
+        chains=run.trace.chains,
         updates=settings.burn_in + predictions.points * settings.thin,
         reliability=predictions.average.reliability(data.test_y),
         hardest=hardest,

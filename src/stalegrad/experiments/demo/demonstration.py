@@ -14,10 +14,14 @@ from stalegrad.diagnostics import LEAST_DRAWS
 from stalegrad.errors import StalegradError
 from stalegrad.experiments.demo.analysis import Analysis, analyse
 from stalegrad.experiments.demo.page import page
-from stalegrad.experiments.demo.pictures import DARK, LIGHT, pictures
+from stalegrad.experiments.demo.pictures import pictures
+from stalegrad.experiments.demo.predictions import FUNCTIONS
+from stalegrad.experiments.demo.summary import FUNCTION_NAMES
 from stalegrad.experiments.demo.task import ENGINE, Digits, Settings, digits
 from stalegrad.experiments.demo.terminal import show
+from stalegrad.plots import DARK, LIGHT
 from stalegrad.potentials import Softmax
+from stalegrad.report import write_report
 from stalegrad.result import Run
 from stalegrad.run import replay, sample
 
@@ -28,7 +32,7 @@ _PACKAGES = ("stalegrad", "numpy", "numba", "scikit-learn", "scipy", "arviz-stat
 def demonstrate(
     settings: Settings, out: Path, *, console: Console | None = None, progress: bool = True
 ) -> dict[str, Any]:
-    """Run it and leave report.html, summary.json, trace.npz and four pictures in the folder ``out``.
+    """Run it and leave report.html, run.html, summary.json, trace.npz and four pictures in the folder ``out``.
 
     Args:
         settings: the budget.
@@ -104,3 +108,7 @@ def _write(analysis: Analysis, run: Run, data: Digits, out: Path) -> None:
         (out / f"{name}.png").write_bytes(picture)
     (out / "summary.json").write_text(json.dumps(analysis.numbers, indent=1) + "\n", encoding="utf-8")
     (out / "report.html").write_text(page(analysis.numbers, light, dark, str(out)), encoding="utf-8")
+    values = analysis.predictions.functions
+    functions = {FUNCTION_NAMES[name]: values[:, :, index] for index, name in enumerate(FUNCTIONS)}
+    title, findings = "The run behind the digits", run.diagnose(data.model(analysis.numbers["settings"]["batch_size"]))
+    write_report(run, out / "run.html", title=title, functions=functions, findings=findings)

@@ -2,14 +2,14 @@
 
 import json
 import shlex
-from base64 import b64encode
 from html import escape
 from importlib.resources import files
 from string import Template
 from typing import Any
 
-from stalegrad.experiments.demo.summary import TextTable, largest_rhat, tables
+from stalegrad.experiments.demo.summary import largest_rhat, tables
 from stalegrad.experiments.demo.task import Settings
+from stalegrad.report import markup
 
 _ALTERNATIVES = {
     "digits": "Eight test digits with the averaged probabilities of the ten classes and their spread over draws",
@@ -30,9 +30,11 @@ def page(numbers: dict[str, Any], light: dict[str, bytes], dark: dict[str, bytes
     """
     template = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     words = {name: escape(text, quote=False) for name, text in _words(numbers, folder).items()}
-    markup = {f"picture_{name}": _picture(name, light[name], dark[name]) for name in _ALTERNATIVES}
-    markup["tables"] = "\n".join(_table(table) for table in tables(numbers))
-    return Template(template).substitute(words | markup)
+    pieces = {f"picture_{k}": markup.picture(light[k], dark[k], words) for k, words in _ALTERNATIVES.items()}
+    pieces["tables"] = "\n".join(map(markup.table, tables(numbers)))
+    return markup.page(
+        "Which digit is it? A posterior from stale gradients", Template(template).substitute(words | pieces)
+    )
 
 
 def _words(numbers: dict[str, Any], folder: str) -> dict[str, str]:
@@ -101,27 +103,3 @@ def _command(settings: dict[str, Any], folder: str) -> str:
     options = {name: settings[name] for name in ("steps", "workers") if settings[name] != getattr(Settings(), name)}
     words = [f"--{name} {value}" for name, value in options.items()]
     return " ".join(["stalegrad demo", f"--out {shlex.quote(folder)}", *words, f"--seed {settings['seed']}"])
-
-
-def _picture(name: str, light: bytes, dark: bytes) -> str:
-    return (
-        f'<picture><source media="screen and (prefers-color-scheme: dark)" srcset="{_uri(dark)}">'
-        f'<img src="{_uri(light)}" alt="{escape(_ALTERNATIVES[name])}"></picture>'
-    )
-
-
-def _uri(png: bytes) -> str:
-    return f"data:image/png;base64,{b64encode(png).decode()}"
-
-
-def _table(table: TextTable) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.columns)
-    body = "\n".join(
-        f"<tr{' class=main' * (index == table.emphasised)}>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
-        for index, row in enumerate(table.rows)
-    )
-    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    return (
-        f'<div class="scroll"><table><caption>{escape(table.title)}</caption>\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody></table></div>\n{note}"
-    )

@@ -1,8 +1,6 @@
 """The four pictures, each in light and in dark."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -10,30 +8,9 @@ import numpy as np
 from stalegrad.estimates import Reliability
 from stalegrad.experiments.demo.analysis import Analysis
 from stalegrad.experiments.demo.task import Digits
+from stalegrad.plots import Theme, draw_staleness, png
+from stalegrad.plots.style import dress, picture
 from stalegrad.types import Array
-
-
-@dataclass(frozen=True)
-class Theme:
-    """Colours. ``chains`` repeat when there are more chains."""
-
-    paper: str
-    ink: str
-    faint: str
-    strong: str
-    weak: str
-    right: str
-    chains: tuple[str, ...]
-    image: str
-    """Colour map of the digits."""
-
-
-LIGHT = Theme(
-    "#ffffff", "#1f2430", "#c9ced8", "#1d5fa8", "#d07a1f", "#2b8a57", ("#3b7dc4", "#a06cd0", "#3f9e8f"), "Greys"
-)
-DARK = Theme(
-    "#171a21", "#e3e6ec", "#3d4452", "#7db4f0", "#f0ad63", "#63c793", ("#6ba6e8", "#bd93ea", "#66c2b4"), "gray"
-)
 
 
 def pictures(analysis: Analysis, data: Digits, theme: Theme) -> dict[str, bytes]:
@@ -44,7 +21,7 @@ def pictures(analysis: Analysis, data: Digits, theme: Theme) -> dict[str, bytes]
         "reliability": lambda: reliability(analysis, theme),
         "staleness": lambda: staleness(analysis, theme),
     }
-    return {name: _png(make()) for name, make in draw.items()}
+    return {name: png(make()) for name, make in draw.items()}
 
 
 def estimate(analysis: Analysis, theme: Theme) -> Any:
@@ -54,7 +31,7 @@ def estimate(analysis: Analysis, theme: Theme) -> Any:
     single = p.draw_scores["mean_log_likelihood"]
     exact = numbers["reference"]["averaged"]["mean_log_likelihood"]
     for chain, curve in enumerate(p.chain_curves):
-        colour = theme.chains[chain % len(theme.chains)]
+        colour = theme.chain(chain, len(p.chain_curves))
         axes.plot(analysis.updates, curve, color=colour, linewidth=1.3, label=f"chain {chain}")
     axes.plot(analysis.updates, p.curve, color=theme.ink, linewidth=2.2, label="all chains")
     axes.axhline(exact, color=theme.right, linewidth=1.2, linestyle=":", label="exact posterior, averaged")
@@ -75,18 +52,7 @@ def estimate(analysis: Analysis, theme: Theme) -> Any:
 def staleness(analysis: Analysis, theme: Theme) -> Any:
     """How stale the gradients were, by chain."""
     figure, axes = _figure(theme, 8.4, 3.2)
-    chains = len(analysis.staleness)
-    longest = max(int(tau.max()) for tau in analysis.staleness)
-    width = 0.8 / chains
-    for chain, tau in enumerate(analysis.staleness):
-        share = np.bincount(tau, minlength=longest + 1) / tau.size
-        at = np.arange(longest + 1) + (chain - (chains - 1) / 2) * width
-        label = f"chain {chain}: mean {tau.mean():.2f}, largest {tau.max()}"
-        axes.bar(at, share, width, color=theme.chains[chain % len(theme.chains)], label=label)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(lambda x, _: f"{100 * x:g}%")
-    axes.set(xlabel="staleness τ: updates made while the gradient was under way", ylabel="share of the updates")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    draw_staleness(axes, analysis.chains, theme)
     axes.legend(frameon=False, fontsize=9, labelcolor=theme.ink)
     return figure
 
@@ -128,9 +94,7 @@ def _binomial_error(share: Array, n: Array) -> Array:
 
 def digits(analysis: Analysis, data: Digits, theme: Theme) -> Any:
     """The digits that the averaged prediction is least sure of, with its probabilities and the draws' spread."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.4, 6.6), layout="constrained", facecolor=theme.paper)
+    figure = picture(8.4, 6.6, theme)
     cells = figure.subplots(4, 4, height_ratios=(1, 1.25) * 2)
     for index, row in enumerate(analysis.hardest):
         image, bars = cells[index // 4 * 2 : index // 4 * 2 + 2, index % 4]
@@ -144,32 +108,15 @@ def digits(analysis: Analysis, data: Digits, theme: Theme) -> Any:
         verdict = f"says {named}, with {p[named]:.0%}"
         bars.set_title(verdict, fontsize=10, color=theme.right if named == truth else theme.weak)
         bars.set(ylim=(0, 1), xticks=range(10), yticks=(0, 0.5, 1))
-        _style(bars, theme)
+        dress(bars, theme)
         bars.tick_params(length=2)
         bars.set_yticklabels(["0", "½", "1"] if index % 4 == 0 else [])
     return figure
 
 
 def _figure(theme: Theme, width: float, height: float, rows: int = 1, **grid: Any) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor=theme.paper)
+    figure = picture(width, height, theme)
     axes = figure.subplots(rows, 1, **grid)
     for each in np.atleast_1d(axes):
-        _style(each, theme)
+        dress(each, theme)
     return figure, axes
-
-
-def _style(axes: Any, theme: Theme) -> None:
-    axes.set_facecolor(theme.paper)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(theme.faint)
-    axes.tick_params(colors=theme.ink, labelsize=9, which="both")
-    axes.xaxis.label.set_color(theme.ink)
-    axes.yaxis.label.set_color(theme.ink)
-
-
-def _png(figure: Any) -> bytes:
-    file = BytesIO()
-    figure.savefig(file, format="png", dpi=160, facecolor=figure.get_facecolor())
-    return file.getvalue()

@@ -1,39 +1,19 @@
 """The tables, as text: the terminal and the page show the same ones."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from stalegrad.estimates.posterior_average import plus_minus
-
-RHAT_LIMIT = 1.05
+from stalegrad.report.summaries import RHAT_LIMIT
+from stalegrad.report.text_table import TextTable, minus
 
 _SCORES = ("accuracy", "mean_log_likelihood", "brier_score", "calibration_error")
-_FUNCTIONS = {
+FUNCTION_NAMES = {
     "log_likelihood": "log-likelihood of a test digit",
     "entropy": "entropy of a prediction",
     "square_weight": "mean square of a weight",
 }
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A table of strings; the first column is words, the others are numbers.
-
-    Args:
-        title: above it.
-        columns: the headings.
-        rows: the cells.
-        emphasised: the number of the row that matters most, or None.
-        note: below it.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    emphasised: int | None = None
-    note: str = ""
 
 
 def tables(numbers: dict[str, Any]) -> tuple[TextTable, ...]:
@@ -63,10 +43,10 @@ def mixing(numbers: dict[str, Any]) -> TextTable:
     """φ̂, ESS and R-hat of the test functions."""
     reference = numbers["reference"]["test_functions"]
     rows = []
-    for name, words in _FUNCTIONS.items():
+    for name, words in FUNCTION_NAMES.items():
         phi = numbers["test_functions"][name]
-        value = _minus(plus_minus(phi["value"], phi["standard_error"]))
-        rows.append((words, value, _minus(f"{reference[name]:.3f}"), f"{phi['ess']:,.0f}", _rhat(phi["rhat"])))
+        value = minus(plus_minus(phi["value"], phi["standard_error"]))
+        rows.append((words, value, minus(f"{reference[name]:.3f}"), f"{phi['ess']:,.0f}", _rhat(phi["rhat"])))
     worst = numbers["test_functions"]["worst_digit"]
     rows.append(("true digit's probability, worst", "", "", f"{worst['ess']:,.0f}", _rhat(worst["rhat"])))
     return TextTable(
@@ -108,12 +88,8 @@ def rhat_verdict(numbers: dict[str, Any]) -> str:
 
 def _scores(scores: dict[str, float]) -> tuple[str, ...]:
     accuracy, likelihood, brier, calibration = (scores[name] for name in _SCORES)
-    return f"{accuracy:.1%}", _minus(f"{likelihood:.4f}"), f"{brier:.4f}", f"{calibration:.3f}"
+    return f"{accuracy:.1%}", minus(f"{likelihood:.4f}"), f"{brier:.4f}", f"{calibration:.3f}"
 
 
 def _rhat(value: float) -> str:
     return f"{value:.3f}" + ("" if value < RHAT_LIMIT else " !")
-
-
-def _minus(text: str) -> str:
-    return text.replace("-", "−")

@@ -7,10 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stalegrad.experiments.demo.summary import TextTable, tables
+from stalegrad.experiments.demo.summary import tables
+from stalegrad.report.text_table import TextTable
 
 _ABOUT = {
     "report.html": "everything on one page, for a browser",
+    "run.html": "the run behind it: draws, errors, staleness, speed",
     "digits.png": "the digits that the model is least sure about",
     "estimate.png": "the averaged prediction as the run went on",
     "reliability.png": "how often it was right against how sure it was",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from stalegrad.jit import compiled
-from stalegrad.potentials import Potential
+from stalegrad.potentials.base import Potential
 from stalegrad.types import Array, IntArray
 
 

@@ -1,0 +1,156 @@
+"""Engines side by side, each beside its bare transport.
+
+Two questions, for 1, 2 and 4 workers. *Exchanges a second*: how often a gradient that costs nothing comes up and a
+point goes down, for models of 124, 431,080 and 10 million float32. *Gradients a second*: how many gradients of 5 and
+25 ms of CPU time reach the chain, at 431,080 float32.
+
+For every engine there are three figures, which take turns. *Bare* is its transport with nothing on top
+(``bare_transports.py``); *with update* is the same with a server that makes the update that the engine makes, so that
+what is left of the difference is the engine's own; *engine* is ``sg.sample`` with SGLD, after the first quarter of the
+run. For MPI there is a fourth, *spinning*: the bare transport with waits inside MPI, which burn a core a rank.
+
+    python benchmarks/engines.py [--engines threads processes mpi] [--workers 1 2 4] [--json FILE]
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import bare_transports as bare
+import harness
+import stalegrad as sg
+from bare_transports import Load
+from burning import Burning
+
+Measure = Callable[[Load], float]
+
+
+def sampled(load: Load, engine: Any, rate: float) -> float:
+    """Gradients a second that reach the chain, of a run that is to last as long as the bare transport's."""
+    steps = max(40, round(rate * load.duration))
+    model = Burning(load.parameters, load.milliseconds / 1e3)
+    run = sg.sample(
+        model, sg.SGLD(step_size=1e-6), steps=steps, workers=load.workers, thin=steps, engine=engine, progress=False
+    )
+    times = run.trace.chains[0].time
+    assert times is not None
+    skip = steps // 4
+    return float((steps - 1 - skip) / (times[-1] - times[skip]))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An engine: its bare transports by name, "bare" among them, and the engine itself, given the rate to expect."""
+
+    transports: dict[str, Measure]
+    engine: Callable[[Load, float], float]
+
+
+def launched(what: str) -> Callable[..., float]:
+    """Have ranks do something that :func:`rank` knows; what rank 0 measures."""
+
+    def measure(load: Load, *more: float) -> float:
+        mpiexec = Path(sys.executable).parent / "mpiexec"
+        task = json.dumps([what, asdict(load), *more])
+        command = [mpiexec, "-n", load.workers + 1, sys.executable, "-m", "mpi4py", __file__, "--rank", task]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, check=False)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("rate ")]
+        if done.returncode or not lines:
+            raise RuntimeError(f"{what} with {load} failed: {done.stdout}\n{done.stderr}")
+        return float(lines[0].split()[1])
+
+    return measure
+
+
+def rank(task: str) -> None:
+    """What one rank of :func:`launched` does."""
+    what, load, *more = json.loads(task)
+    load = Load(**load)
+    rate = sampled(load, "mpi", *more) if what == "engine" else bare.mpi(load, spinning=what == "spinning")
+    if rate is not None:  # only rank 0 comes back from sampling, and only it has a rate
+        print("rate", rate, flush=True)
+
+
+CANDIDATES = {
+    "threads": Candidate({"bare": bare.threads}, lambda load, rate: sampled(load, "threads", rate)),
+    "processes": Candidate({"bare": bare.shared_memory}, lambda load, rate: sampled(load, "processes", rate)),
+    "mpi": Candidate({"bare": launched("bare"), "spinning": launched("spinning")}, launched("engine")),
+}
+"""Another engine is another entry: a bare call of its transport, and ``sg.sample`` on it."""
+
+
+def measured(candidate: Candidate, load: Load) -> dict[str, float]:
+    """Every figure of an engine, once."""
+    rates = {name: transport(load) for name, transport in candidate.transports.items()}
+    rates["with update"] = candidate.transports["bare"](replace(load, updates=True))
+    return rates | {"engine": candidate.engine(load, rates["with update"])}
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description="Exchanges and gradients a second of all engines.")
+    parser.add_argument("--engines", nargs="+", default=list(CANDIDATES), choices=list(CANDIDATES))
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--parameters", type=int, nargs="*", default=[124, 431_080, 10_000_000], help="for exchanges")
+    parser.add_argument("--milliseconds", type=float, nargs="*", default=[5.0, 25.0], help="of gradients")
+    parser.add_argument("--duration", type=float, default=2.0, help="seconds of one measurement (default %(default)s)")
+    parser.add_argument("--rank", help=argparse.SUPPRESS)
+    harness.add_arguments(parser, rounds=3)
+    arguments = parser.parse_args()
+    if arguments.rank:
+        rank(arguments.rank)
+        return
+    console = Console(stderr=arguments.json == "-")
+    loads = [
+        *((f"exchanges/s, {n:,} float32", Load(n, 0, 0.0, False, arguments.duration)) for n in arguments.parameters),
+        *(
+            (f"gradients/s, {ms:g} ms", Load(431_080, 0, ms, False, arguments.duration))
+            for ms in arguments.milliseconds
+        ),
+    ]
+    results = []
+    for title, load in loads:
+        rows = [
+            {"engine": name, **asdict(replace(load, workers=workers)), "rates": {}}
+            for name in arguments.engines
+            for workers in arguments.workers
+        ]
+        for _ in range(arguments.rounds):
+            for row in rows:
+                once = measured(CANDIDATES[row["engine"]], replace(load, workers=row["workers"]))
+                for name, rate in once.items():
+                    row["rates"].setdefault(name, []).append(rate)
+        results += rows
+        console.print(table(f"{title}: medians of {arguments.rounds}", rows))
+    harness.write_json({"duration": arguments.duration, "results": results}, arguments.json)
+
+
+def table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """The rows of one question."""
+    result = Table(title=title)
+    for heading in ("engine", "workers", "bare", "spinning", "with update", "engine", "of bare", "of bare with update"):
+        result.add_column(heading, justify="left" if heading == "engine" and not result.columns else "right")
+    for row in rows:
+        rates = {name: statistics.median(values) for name, values in row["rates"].items()}
+        shares = [
+            statistics.median(e / b for e, b in zip(row["rates"]["engine"], row["rates"][name], strict=True))
+            for name in ("bare", "with update")
+        ]
+        shown = [
+            f"{rates[name]:,.0f}" if name in rates else "" for name in ("bare", "spinning", "with update", "engine")
+        ]
+        result.add_row(row["engine"], str(row["workers"]), *shown, *(f"{share:.0%}" for share in shares))
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""``stalegrad reproduce``: the figures of the paper."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from stalegrad.cli.common import Out, Seed, console, written
+
+figures = typer.Typer(help="Reproduce a figure of the paper: a picture and all its numbers.", no_args_is_help=True)
+
+
+@figures.command()
+def fig1(
+    out: Out,
+    runs: Annotated[int, typer.Option(help="Repetitions behind the first panel's expectations.", min=3)] = 200,
+    seed: Seed = 0,
+) -> None:
+    """MSE of stale SGLD for six staleness values at equal budgets, and bias and variance of a chain that mixes."""
+    from stalegrad.experiments import fig1 as experiment
+
+    out.mkdir(parents=True, exist_ok=True)  # before the work: a place that cannot be written to should not cost it
+    with console.status("sampling…"):
+        numbers = experiment.reproduce(experiment.Settings(runs=runs, seed=seed))
+    table = Table("τ", "updates", "step size", "MSE at the end", "± s.e.", title=f"Figure 1, {runs} runs")
+    columns = ("tau", "step_size", "end_mse", "end_mse_error")
+    for tau, h, mse, error in zip(*(numbers[name] for name in columns), strict=True):
+        table.add_row(f"{tau}", f"{numbers['steps_per_tau'] * tau:,}", f"{h:.3g}", f"{mse:.4g}", f"{error:.1g}")
+    console.print(table)
+    console.print(
+        f"largest / smallest end point: {numbers['end_ratio']:.3f}   ({numbers['seconds']:.1f} s of sampling)"
+    )
+    written(*experiment.save(numbers, out))
+
+
+@figures.command()
+def fig2(
+    out: Out,
+    runs: Annotated[int, typer.Option(help="Repetitions behind each variance.", min=20)] = 200,
+    max_workers: Annotated[int, typer.Option(help="Try 1, 2, 3, … up to this many workers.", min=2, max=64)] = 9,
+    seed: Seed = 0,
+) -> None:
+    """Variance of the test loss on a9a against iterations and time, and the speedup of W workers, with intervals."""
+    from rich.progress import Progress, TimeElapsedColumn
+
+    from stalegrad.experiments import fig2 as experiment
+
+    out.mkdir(parents=True, exist_ok=True)
+    columns = (*Progress.get_default_columns()[:-1], TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting", total=1.0)
+        numbers = experiment.reproduce(
+            experiment.Settings(runs=runs, max_workers=max_workers, seed=seed),
+            report=lambda what, share: progress.update(task, description=what, completed=share),
+        )
+    cluster, measured = numbers["cluster"], numbers["time_speedup_measured"]["speedup"]
+    table = Table(title=f"Figure 2, {runs} runs: speedup at equal variance")
+    for heading in ("workers", "mean τ", "iteration", "95 %", "cluster¹", "slowed²", "here³", "measured⁴"):
+        table.add_column(heading, justify="right")
+    for k, workers in enumerate(numbers["workers"]):
+        low, high = numbers["iteration_speedup_interval"][k]
+        table.add_row(
+            f"{workers}", f"{numbers['staleness']['mean'][k]:.1f}", f"{numbers['iteration_speedup'][k]:.2f}",
+            f"{low:.1f}–{high:.1f}", f"{cluster['time_speedup'][k]:.2f}", f"{cluster['time_speedup_slowed'][k]:.2f}",
+            f"{numbers['time_speedup_simulated'][k]:.2f}", f"{measured[k]:.2f}" if k < len(measured) else "",
+        )  # fmt: skip
+    console.print(table)
+    console.print(
+        f"Time speedups: ¹ of a simulated cluster with gradients of {1e3 * cluster['gradient']:g} ms; ² measured here "
+        f"with workers that sleep as long; ³ of this machine with a core for every worker, simulated with measured "
+        f"times; ⁴ of this machine. Engine: {numbers['engine']}. ({numbers['seconds']:.0f} s)"
+    )
+    written(*experiment.save(numbers, out))

@@ -1,0 +1,238 @@
+"""``stalegrad run``, ``resume``, ``show``, ``list``, ``plot`` and ``report``: runs that are kept in a folder each."""
+
+import json
+import shlex
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import stalegrad
+from stalegrad.cli.common import console, written
+from stalegrad.engines.tables import ENGINES
+from stalegrad.errors import ArgumentError, GradientError, StalegradError
+from stalegrad.jobs import JobFile, ModelFunction
+from stalegrad.noise import MAX_CHAINS, MAX_WORKERS
+from stalegrad.potentials import Potential
+from stalegrad.result import Run, RunFailed
+
+if TYPE_CHECKING:
+    from stalegrad.store import Info
+
+
+def _known_engine(name: str | None) -> str | None:
+    if name is not None and name not in ENGINES.members:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, ENGINES.members))}.")
+    return name
+
+
+RUNS = Path("runs")
+"""Where runs are put, and looked for, unless somebody says otherwise."""
+
+INTERRUPTED = 130
+"""The exit status of a program that Ctrl-C ended: 128 and the number of the signal."""
+
+Folder = Annotated[Path, typer.Argument(metavar="RUN", show_default=False, help="Folder of a run, such as runs/x.")]
+Json = Annotated[bool, typer.Option("--json", help="Print all numbers as JSON instead.")]
+Quiet = Annotated[bool, typer.Option("--no-progress", help="Do not show how far it is.")]
+Workers = Annotated[int | None, typer.Option(metavar="N", help="Workers of each chain.", min=1, max=MAX_WORKERS)]
+EngineName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help=f"Who computes the gradients: {', '.join(ENGINES.members)}.", callback=_known_engine
+    ),
+]
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", show_default=False, help="The job.")],
+    engine: EngineName = None,
+    workers: Workers = None,
+    servers: Annotated[int | None, typer.Option(metavar="N", help="Chains.", min=1, max=MAX_CHAINS)] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", help="Updates of each chain.", min=1)] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of everything random.", min=0)] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            file_okay=False,
+            help="Where to keep the run; if nobody says, in runs/, under the file's name.",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the job that a TOML file describes, and keep it in a folder. Options override the file.
+
+    The same file serves every engine. Ctrl-C stops the run and keeps what has been sampled; resume goes on with it.
+    """
+    from stalegrad.run import sample
+
+    job = JobFile.read(file).changed(engine=engine, workers=workers, servers=servers, steps=steps, seed=seed)
+    place = store or job.store or _free(RUNS / job.name)
+    job = job.changed(store=place)
+    potential = job.potential()
+    _finish(place, lambda: sample(potential, progress=not quiet, **job.arguments(potential)), potential, quiet)
+
+
+def resume(
+    folder: Folder,
+    engine: EngineName = None,
+    workers: Workers = None,
+    steps: Annotated[
+        int | None, typer.Option(metavar="N", help="Updates of each chain in all, counted from the start.", min=1)
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="What makes the model, if not what the run remembers."),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Go on with a run that was stopped, or let one that has ended make more steps."""
+    from stalegrad.store import inspect
+
+    job = _job(inspect(folder).configuration.get("job"))
+    potential = None
+    if model is not None:
+        arguments, folders = ({}, ()) if job is None else (job.model.arguments, (job.folder,))
+        potential = ModelFunction(model, arguments).potential(Path.cwd(), *folders)
+    settings: dict[str, Any] = {
+        "engine": job.engine_object(engine) if job is not None and engine is not None else engine,
+        "workers": workers,
+        "steps": steps,
+        "progress": not quiet,
+    }
+    _finish(folder, lambda: stalegrad.resume(folder, potential, **settings), potential, quiet)
+
+
+def show(folder: Folder, as_json: Json = False) -> None:
+    """Sum up a run: what it is, how far it came, what its chains did and what some parameters say."""
+    from stalegrad.cli import screens
+    from stalegrad.store import inspect
+    from stalegrad.summary import summarise
+
+    info, result = inspect(folder), _load(folder)
+    summary, findings = summarise(result), _findings(result)
+    if as_json:
+        numbers = {**screens.plain_info(info), "summary": summary.table(), "diagnosis": findings.as_dict()}
+        typer.echo(json.dumps(numbers, indent=1))
+    else:
+        screens.show(console, info, summary, str(findings))
+
+
+def list_runs(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the runs are.")] = RUNS, as_json: Json = False
+) -> None:
+    """List the runs in a folder, one line each."""
+    from stalegrad.cli import screens
+
+    if not folder.is_dir():
+        raise StalegradError(f"there is no folder {folder}. Runs are put there by: stalegrad run FILE.toml")
+    inner = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    rows = [screens.listed(path.name, _look(path)) for path in inner]
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+    elif not rows:
+        typer.echo(f"no runs in {folder} yet")
+    else:
+        screens.show_list(console, rows)
+
+
+def plot(
+    folder: Folder,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", file_okay=False, help="Where to put the pictures; if nobody says, RUN/plots."),
+    ] = None,
+) -> None:
+    """Draw the pictures of a run."""
+    from stalegrad.plots import plot_run
+
+    out = out or folder / "plots"
+    result = _load(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    written(*plot_run(result, out))
+
+
+def report(
+    folder: Folder,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PLACE", help="Where to put the page, a folder or a .html file; if nobody says, RUN."),
+    ] = None,
+) -> None:
+    """Write a page about a run, for a browser: how it was made, what it found, and whether to believe it."""
+    from stalegrad.cli import screens
+    from stalegrad.report import write_report
+    from stalegrad.store import inspect
+
+    info, result = inspect(folder), _load(folder)
+    about = screens.plain_info(info)
+    written(write_report(result, out or folder, title=info.path.name, findings=_findings(result), about=about))
+
+
+def _finish(folder: Path, sampling: Callable[[], Run], potential: Potential | None, quiet: bool) -> None:
+    """Sample, then say what came of it, where it is, and what can be done with it. The diagnosis may use the model."""
+    from stalegrad.cli import screens
+    from stalegrad.store import inspect
+    from stalegrad.summary import summarise
+
+    where = shlex.quote(str(_short(folder)))
+    try:
+        result = sampling()
+    except (GradientError, RunFailed):
+        typer.echo(f"What was sampled until then is in {where}: stalegrad show {where}", err=True)
+        raise
+    told = str(_findings(result, potential)) if quiet else ""  # otherwise the sampling has told it
+    screens.show(console, inspect(folder), summarise(result), told)
+    typer.echo(f"\nThe run is in {where}. Next:")
+    for command, what in _NEXT.items():
+        typer.echo(f"  stalegrad {command:6} {where}   {what}")
+    if result.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+_NEXT = {
+    "show": "these numbers again",
+    "plot": "pictures",
+    "report": "a page for a browser",
+    "resume": "go on, with --steps for more",
+}
+
+
+def _job(table: Any) -> JobFile | None:
+    """The file that described a run, if there was one: what is kept in its place may be anybody's table."""
+    try:
+        return JobFile.from_table(table)
+    except ArgumentError:
+        return None
+
+
+def _load(folder: Path) -> Run:
+    return stalegrad.load(folder)
+
+
+def _findings(result: Run, potential: Potential | None = None) -> Any:
+    return result.diagnose(potential)
+
+
+def _look(folder: Path) -> "Info | Exception":
+    """What is known of a run without reading its draws, or why nothing is."""
+    from stalegrad.store import inspect
+
+    try:
+        return inspect(folder)
+    except Exception as problem:  # whatever a damaged or foreign folder makes of the libraries that read it
+        return problem
+
+
+def _free(place: Path) -> Path:
+    """The place itself, or with the first number at its end that nobody has taken."""
+    others = (place.with_name(f"{place.name}-{number}") for number in count(2))
+    return place if not place.exists() else next(other for other in others if not other.exists())
+
+
+def _short(path: Path) -> Path:
+    """Relative to where we are, if it is below."""
+    return path.relative_to(Path.cwd()) if path.is_absolute() and path.is_relative_to(Path.cwd()) else path

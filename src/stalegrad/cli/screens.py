@@ -1,0 +1,248 @@
+"""What the terminal shows of runs: one of them, or a list."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+from rich.text import Text
+
+from stalegrad.engines.tables import ENGINES, LAWS
+from stalegrad.errors import ArgumentError
+from stalegrad.estimates.posterior_average import plus_minus
+from stalegrad.jobs import ModelFunction
+from stalegrad.kernels.tables import KERNELS, SCHEDULES
+from stalegrad.plain import OPAQUE
+from stalegrad.progress import duration
+from stalegrad.summary import Summary
+
+if TYPE_CHECKING:
+    from stalegrad.store import Info
+
+UNREADABLE = "unreadable"
+"""The state of a folder that is damaged, or no run at all."""
+
+_ROWS = 8  # parameters on the screen
+_NARROW = 80  # columns; a list on fewer leaves out model and kernel
+_DEFAULTS = {
+    name: {f.name: f.default for f in fields(member)}
+    for family in (KERNELS, SCHEDULES, ENGINES, LAWS)
+    for name, member in family.members.items()
+}
+_COLOURS = {
+    "finished": "green", "running": "cyan", "interrupted": "yellow", "killed": "yellow", "failed": "red",
+    UNREADABLE: "red",
+}  # fmt: skip
+
+
+def show(console: Console, info: "Info", summary: Summary, findings: str) -> None:
+    """One run: its facts, its chains, some parameters, and what the diagnostics found, in words, unless empty."""
+    console.print(Text.assemble((str(info.path), "bold"), "  ", _state(info.state)), soft_wrap=True)
+    if info.failure:
+        console.print(Text(info.failure.strip(), style="red"), soft_wrap=True)  # it may be a traceback
+    console.print(_facts(info, summary))
+    console.print()
+    console.print(_chains(summary, info.steps))
+    if summary.parameters:
+        console.print()
+        console.print(_parameters(summary))
+        console.print(Text(_worst(summary), style="dim"))
+    if findings:
+        console.print()
+        console.print(Text(findings))
+
+
+def show_list(console: Console, rows: Sequence[dict[str, Any]]) -> None:
+    """Many runs, a line each, from :func:`listed`; below, why some folders could not be read."""
+    wide = console.width >= _NARROW
+    table = Table(box=None, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    table.add_column("state", no_wrap=True)
+    if wide:
+        table.add_column("model", overflow="fold")
+        table.add_column("kernel", overflow="fold")
+    for heading in ("done", "size", "age"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        words = [row["model"], row["kernel"]] if wide else []
+        numbers = ["", "", ""]
+        if row["problem"] is None:
+            numbers = [f"{row['done']:.0%}", decimal(row["bytes"]), _age(row["created"])]
+        table.add_row(Text(row["name"]), _state(row["state"]), *map(Text, words), *numbers)
+    console.print(table)
+    for row in rows:
+        if row["problem"] is not None:
+            console.print(Text(f"{row['name']}: {row['problem']}", style="dim"))
+
+
+def listed(name: str, entry: "Info | Exception") -> dict[str, Any]:
+    """A run as an entry of a list; of a folder that could not be read there is little more than the reason."""
+    if isinstance(entry, Exception):
+        keys = ("done", "updates", "steps", "bytes", "created")
+        unknown = {"model": "", "kernel": "", **dict.fromkeys(keys)}
+        return {"name": name, "state": UNREADABLE, **unknown, "problem": str(entry) or type(entry).__name__}
+    configuration = entry.configuration
+    return {
+        "name": name,
+        "state": entry.state,
+        "model": _model(configuration, arguments=False),
+        "kernel": ", ".join(dict.fromkeys(_name(table) for table in configuration["kernels"])),
+        "done": min(entry.updates) / entry.steps,
+        "updates": entry.updates,
+        "steps": entry.steps,
+        "bytes": entry.bytes_on_disk(),
+        "created": entry.created,
+        "problem": None,
+    }
+
+
+def plain_info(info: "Info") -> dict[str, Any]:
+    """All that is known of a run without reading its draws, for JSON."""
+    names = ("state", "failure", "created", "steps", "updates", "draws", "sessions", "configuration")
+    return {"path": str(info.path), **{name: getattr(info, name) for name in names}, "bytes": info.bytes_on_disk()}
+
+
+def _facts(info: "Info", summary: Summary) -> Table:
+    c = info.configuration
+    model, engine, seconds = c["model"], c["engine"], summary.gradient_seconds
+    rows = {
+        "model": (
+            _model(c, arguments=True),
+            f"{_count(model['size'], 'parameter')}, {model['dtype']}",
+            f"{model['n_data']:,} data in minibatches of {model['batch_size']:,}",
+        ),
+        "kernel": dict.fromkeys(map(_words, c["kernels"])),
+        "workers": (
+            f"{_count(c['servers'], 'chain')} of {_count(c['workers'], 'worker')}",
+            _bound(c["max_staleness"], c["policy"]),
+            f"engine {_words(engine) if isinstance(engine, Mapping) else engine}",
+        ),
+        "draws": (
+            _count(info.steps, "step"),
+            f"burn-in {c['burn_in']:,}",
+            f"1 in {c['thin']:,} kept",
+            f"seed {c['seed']}",
+        ),
+        "time": (
+            f"begun {_age(info.created)} ago",
+            _sessions(info.sessions),
+            "" if seconds is None else f"{duration(seconds)} a gradient",
+        ),
+        "faults": [f"{_count(number, 'worker')} {kind}" for kind, number in summary.events.items()],
+        "on disk": (decimal(info.bytes_on_disk()),),
+    }
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, facts in rows.items():
+        if any(facts):
+            table.add_row(name, Text(" · ".join(filter(None, facts))))
+    return table
+
+
+def _chains(summary: Summary, steps: int) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("chain", "updates", "", "draws", "dropped", "mean τ", "max τ"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for number, chain in enumerate(summary.chains):
+        table.add_row(
+            str(number), f"{chain.updates:,}", f"{chain.updates / steps:.0%}", f"{chain.draws:,}",
+            f"{chain.dropped:,}", _number(chain.mean_staleness, ".2f"), f"{chain.max_staleness:,}",
+        )  # fmt: skip
+    return table
+
+
+def _parameters(summary: Summary) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("parameter", overflow="fold")
+    for heading in ("mean ± s.e.", "s.d.", "R-hat", "ESS"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for p in summary.parameters[:: -(-len(summary.parameters) // _ROWS)]:
+        mean = plus_minus(p.mean, p.standard_error).replace("-", "−")
+        table.add_row(Text(p.name), mean, f"{p.deviation:.3g}", _number(p.rhat, ".3f"), f"{p.ess:,.0f}")
+    return table
+
+
+def _worst(summary: Summary) -> str:
+    least = min(summary.parameters, key=lambda p: p.ess)
+    largest = max(summary.parameters, key=lambda p: -math.inf if math.isnan(p.rhat) else p.rhat)
+    looked, size = len(summary.parameters), summary.size
+    text = f"Of {'all' if looked == size else f'{looked} out of'} {_count(size, 'parameter')}"
+    if not math.isnan(largest.rhat):
+        text += f" the largest R-hat is {largest.rhat:.3f}, of {largest.name};"
+    return f"{text} the smallest ESS is {least.ess:,.0f}, of {least.name}."
+
+
+def _model(configuration: Mapping[str, Any], *, arguments: bool) -> str:
+    """What makes the model, of a run that a file described; else the potential's class."""
+    try:
+        model = ModelFunction.read(configuration["job"]["model"], "model")
+    except (ArgumentError, KeyError, TypeError):  # there was no file, or what is kept in its place is anybody's table
+        return str(configuration["model"]["type"])
+    given = ", ".join(f"{name}={_words(value)}" for name, value in model.arguments.items())
+    return f"{model.function}({given})" if arguments else model.function
+
+
+def _words(value: Any) -> str:
+    """A plain table as the call that it stands for, without what is so by default.
+
+    >>> _words({"name": "SGLD", "temperature": 1.0, "step_size": {"name": "Polynomial", "a": 0.1}})
+    'SGLD(step_size=Polynomial(a=0.1))'
+    """
+    if not isinstance(value, Mapping):
+        return repr(value) if isinstance(value, str) else str(value)
+    name = _name(value)
+    usual = {"name": name, OPAQUE: name, **_DEFAULTS.get(name, {})}
+    settings = [f"{key}={_words(entry)}" for key, entry in value.items() if key not in usual or entry != usual[key]]
+    return f"{name}({', '.join(settings)})" if settings else name
+
+
+def _name(table: Mapping[str, Any]) -> str:
+    return str(table.get("name", table.get(OPAQUE, "")))
+
+
+def _bound(max_staleness: int | None, policy: str) -> str:
+    return "no bound on staleness" if max_staleness is None else f"staleness at most {max_staleness} ({policy})"
+
+
+def _sessions(sessions: Sequence[Mapping[str, Any]]) -> str:
+    """How long a run has been at work. A session that goes on, or that was killed, has no end."""
+    moments = [(_moment(s["started"]), _moment(s["ended"])) for s in sessions if "ended" in s]
+    seconds = sum((ended - started).total_seconds() for started, ended in moments)
+    text = f"{duration(seconds)} in {_count(len(sessions), 'session')}"
+    hands = dict.fromkeys(f"{s['engine'].lower()} with {_count(s['workers'], 'worker')}" for s in sessions)
+    return text if len(hands) < 2 else f"{text}, on {', then '.join(hands)}"
+
+
+def _state(state: str) -> Text:
+    return Text(state, style=_COLOURS.get(state, ""))
+
+
+def _number(value: float, form: str) -> str:
+    return "–" if math.isnan(value) else format(value, form)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def _age(created: str) -> str:
+    """How long ago, in the largest unit that fits.
+
+    >>> _age("2000-01-01T00:00:00+00:00").endswith(" days")
+    True
+    """
+    seconds = max(0, round((datetime.now(UTC) - _moment(created)).total_seconds()))
+    for unit, length in (("day", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return _count(seconds // length, unit) if unit == "day" else f"{seconds // length} {unit}"
+    return f"{seconds} s"
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

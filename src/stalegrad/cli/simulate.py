@@ -1,0 +1,94 @@
+"""``stalegrad simulate``: a cluster that is not there."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from stalegrad.admission import Policy
+from stalegrad.cli.common import Seed, console, written
+from stalegrad.noise import MAX_WORKERS
+from stalegrad.simulation import Constant, Exponential, Law, LogNormal, Network
+
+
+class LawName(StrEnum):
+    """Laws of compute times that the command line offers."""
+
+    constant = "constant"
+    exponential = "exponential"
+    lognormal = "lognormal"
+
+
+class PolicyName(StrEnum):
+    """What happens at the staleness bound."""
+
+    drop = "drop"
+    wait = "wait"
+
+
+def simulate(
+    max_workers: Annotated[
+        int, typer.Option(help="Try 1, 2, 4, … up to this many workers.", min=1, max=MAX_WORKERS)
+    ] = 1024,
+    compute: Annotated[float, typer.Option(help="Mean seconds of a gradient on a worker.", min=0)] = 0.025,
+    law: Annotated[LawName, typer.Option(help="Law of those seconds.")] = LawName.lognormal,
+    variation: Annotated[float, typer.Option(help="Standard deviation over mean, of the log-normal law.", min=0)] = 0.2,
+    stragglers: Annotated[float, typer.Option(help="Share of the workers that are slower.", min=0, max=1)] = 0.0,
+    straggler_factor: Annotated[float, typer.Option(help="How many times slower they are.")] = 5.0,
+    update: Annotated[float, typer.Option(help="Seconds of an update on the server.", min=0)] = 0.001,
+    latency: Annotated[float, typer.Option(help="Seconds that a message travels.", min=0)] = 5e-5,
+    bandwidth: Annotated[float, typer.Option(help="Bytes a second of the server's link, each way.")] = 1.25e9,
+    parameters: Annotated[int, typer.Option(help="Parameters of the model; 4 bytes each.", min=1)] = 431_080,
+    max_staleness: Annotated[int | None, typer.Option(help="Bound on the staleness; none by default.", min=0)] = None,
+    policy: Annotated[PolicyName, typer.Option(help="What happens at the bound.")] = PolicyName.drop,
+    steps: Annotated[int, typer.Option(help="Updates to simulate for each number of workers.", min=100)] = 20_000,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", file_okay=False, writable=True, help="Folder for scaling.png and scaling.json."),
+    ] = None,
+) -> None:
+    """Predict staleness, throughput and speedup against the number of workers, without any cluster.
+
+    The defaults are LeNet on one core a worker and a 10 Gbit/s network.
+    """
+    from stalegrad.experiments import scaling
+
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    counts = [2**k for k in range(max_workers.bit_length()) if 2**k < max_workers] + [max_workers]
+    network = Network(latency=latency, bandwidth=bandwidth, message_bytes=4 * parameters)
+
+    def law_of(workers: int) -> Law:
+        slow = round(stragglers * workers)
+        factors = {workers - 1 - k: straggler_factor for k in range(slow)}
+        if law is LawName.constant:
+            return Constant(compute, factors=factors)
+        if law is LawName.exponential:
+            return Exponential(compute, factors=factors)
+        return LogNormal(compute, variation, factors=factors)
+
+    chosen: Policy = "wait" if policy is PolicyName.wait else "drop"
+    with console.status("simulating…"):
+        predictions = scaling.predict(
+            counts, law=law_of, steps=steps, network=network, update=update, max_staleness=max_staleness,
+            policy=chosen, seed=seed,
+        )  # fmt: skip
+    table = Table(title="One server, predicted")
+    for heading in ("workers", "mean τ", "max τ", "dropped", "updates/s", "speedup", "server busy"):
+        table.add_column(heading, justify="right")
+    for p in predictions:
+        table.add_row(
+            f"{p.workers:,}", f"{p.mean_staleness:.1f}", f"{p.max_staleness:,}", f"{p.dropped:.1%}",
+            f"{p.updates_per_second:,.0f}", f"{p.speedup:.1f}", f"{p.server_busy:.0%}",
+        )  # fmt: skip
+    console.print(table)
+    if out is not None:
+        settings: dict[str, Any] = {
+            "compute": compute, "law": law.value, "variation": variation, "stragglers": stragglers,
+            "straggler_factor": straggler_factor, "update": update, "latency": latency, "bandwidth": bandwidth,
+            "parameters": parameters, "max_staleness": max_staleness, "policy": chosen, "steps": steps, "seed": seed,
+        }  # fmt: skip
+        written(*scaling.save(predictions, settings, out))

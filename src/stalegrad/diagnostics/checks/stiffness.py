@@ -1,0 +1,170 @@
+"""Is the step size, with the staleness there was, small enough for the stiffest direction of the posterior?
+
+The figure is the relative error of the variance along that direction, which theory gives exactly for a Gaussian of the
+same curvature (:mod:`stalegrad.diagnostics.kernel_theory`). For SGLD it is a function of h·λ·(τ + ½), about as large as
+that figure while it is small; a sampler with momentum has a friction B − τhλ left of its own B.
+"""
+
+from math import isinf, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from stalegrad.diagnostics.evidence import Evidence, NotChecked
+from stalegrad.diagnostics.findings import Finding, Measurement, Severity
+from stalegrad.diagnostics.kernel_theory import Direction, variance_error
+from stalegrad.kernels import SGHMC, SGNHT, Kernel
+from stalegrad.types import Array, IntArray
+
+LIMIT = 0.2
+_AIM = LIMIT / 2  # the error that the advised step size leaves
+_MOST_LAGS = 64
+_HALVINGS = 12
+
+Checked = tuple[Measurement, Finding | None]
+
+
+class Lag(NamedTuple):
+    """How old gradients were.
+
+    Args:
+        law: the probabilities of τ = 0, 1, 2, …
+        stretch: multiplies the curvature, for a law that was shortened.
+    """
+
+    law: Array
+    stretch: float = 1.0
+
+    @classmethod
+    def constant(cls, tau: int) -> "Lag":
+        """Always the same."""
+        return cls(np.eye(1, tau + 1, tau)[0])
+
+    @classmethod
+    def of(cls, staleness: IntArray) -> "Lag":
+        """The law of what was recorded.
+
+        A law that reaches beyond 64 updates is cut down to its mean, which is what counts to first order, and a mean
+        beyond 64 to 64 with a curvature that keeps hλτ, on which all depends when τ is large.
+        """
+        if staleness.max() <= _MOST_LAGS:
+            return cls(np.bincount(staleness) / len(staleness))
+        mean = float(staleness.mean())
+        stretch = max(1.0, mean / _MOST_LAGS)
+        low, part = divmod(mean / stretch, 1)
+        return cls(
+            (1 - part) * np.eye(1, int(low) + 2, int(low))[0] + part * np.eye(1, int(low) + 2, int(low) + 1)[0], stretch
+        )
+
+
+FRESH = Lag.constant(0)
+
+
+def check_step_size(evidence: Evidence) -> Checked:
+    """The step size alone, were gradients fresh: a variance along the stiffest direction more than 20 % off.
+
+    The curvature is not overestimated on average (:func:`~stalegrad.diagnostics.curvature.largest_curvature`), so a run
+    is called bad only for directions that there are.
+    """
+    errors = [_error(evidence, s, FRESH) for s in _chains(evidence)]
+    chain = int(np.argmax(np.abs(errors)))
+    figure, curvature, h = errors[chain], evidence.curvature.value, float(evidence.steps[chain])
+    if isinstance(evidence.kernels[chain], SGHMC | SGNHT):
+        product = f"h·√λ = {h:.3g} · √{curvature:.3g} = {h * sqrt(curvature):.3g}"
+    else:
+        product = f"h·λ = {h:.3g} · {curvature:.3g} = {h * curvature:.3g}"
+    what = f"at {product} {_spoken(figure)}"
+    measured = Measurement("step size", abs(figure), LIMIT, what)
+    if abs(figure) <= LIMIT:
+        return measured, None
+    why = "Even with fresh gradients the integrator cannot follow so narrow a direction."
+    return measured, Finding(measured, _severity(figure), why, f"Set step_size={_advice(evidence, chain, FRESH):.2g}.")
+
+
+def check_staleness(evidence: Evidence) -> Checked:
+    """The staleness on top: a variance along the stiffest direction that stale gradients put off by more than 20 %.
+
+    It warns well before the chain blows up: for SGLD at h·λ·(τ + ½) of about 0.2, where the limit of stability is 1.57.
+    """
+    recorded = [chain.updates().staleness for chain in evidence.trace.chains]
+    if not any(staleness.any() for staleness in recorded):
+        raise NotChecked("no gradient was stale")
+    burn_in = evidence.trace.burn_in
+    lags = [Lag.of(tau[burn_in:] if len(tau) > burn_in else tau) for tau in recorded]
+    errors = [(_error(evidence, s, lags[s]), _error(evidence, s, FRESH)) for s in _chains(evidence)]
+    added = [stale - fresh if np.isfinite(fresh) else 0.0 for stale, fresh in errors]
+    chain = int(np.argmax(np.abs(added)))
+    figure, curvature, h = added[chain], evidence.curvature.value, float(evidence.steps[chain])
+    mean = float(recorded[chain].mean())
+    what = (
+        f"gradients were {mean:.1f} updates old on average, and {_delay(evidence.kernels[chain], h, curvature, mean)} "
+        f"{_spoken(errors[chain][0])}"
+    )
+    measured = Measurement("staleness", abs(figure), LIMIT, what)
+    if abs(figure) <= LIMIT:
+        return measured, None
+    choices = [f"step_size={_advice(evidence, chain, lags[chain]):.2g}", *_fewer_workers(evidence, chain, mean)]
+    if isinstance(evidence.kernels[chain], SGHMC):
+        choices.append("a larger friction")
+    why = "A gradient that comes late pushes past the mode, as a negative friction would."
+    return measured, Finding(measured, _severity(figure), why, f"Set {', or '.join(choices)}.")
+
+
+def _chains(evidence: Evidence) -> range:
+    """All of them, if there is a curvature to compare with."""
+    chains = range(len(evidence.need_kernels()))
+    if not evidence.curvature.value > 0:
+        raise NotChecked("the potential curves downwards at the draws looked at")
+    return chains
+
+
+def _error(evidence: Evidence, chain: int, lag: Lag, h: float | None = None) -> float:
+    kernel = evidence.kernels[chain].with_step_size(float(evidence.steps[chain]) if h is None else h)
+    curvature = lag.stretch * evidence.curvature.value
+    mean = 0.0
+    if isinstance(kernel, SGNHT):  # what the thermostat sees
+        mean = float(np.clip(lag.stretch * evidence.mean_curvature, 0, curvature))
+    return variance_error(kernel, tuple(lag.law.tolist()), Direction(curvature, mean_curvature=mean))
+
+
+def _advice(evidence: Evidence, chain: int, lag: Lag) -> float:
+    """The largest step that leaves an error of 10 %, rounded down to two digits."""
+    low, high = 0.0, float(evidence.steps[chain])
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if abs(_error(evidence, chain, lag, middle)) > _AIM else (middle, high)
+    return _two_digits(low or high)
+
+
+def _fewer_workers(evidence: Evidence, chain: int, mean: float) -> list[str]:
+    """The largest constant staleness below the mean that the step size stands, if there is any."""
+    for tau in reversed(range(1, min(int(np.ceil(mean)), _MOST_LAGS))):
+        if abs(_error(evidence, chain, Lag.constant(tau))) <= LIMIT:
+            return [f"no more than {tau + 1} workers a server"]
+    return []
+
+
+def _delay(kernel: Kernel, h: float, curvature: float, mean: float) -> str:
+    """The figure that the error depends on, by name."""
+    if isinstance(kernel, SGHMC | SGNHT):
+        friction = f"the friction {kernel.friction:.3g}" if isinstance(kernel, SGHMC) else "the thermostat's friction"
+        product = f"τ·h·λ = {mean:.1f} · {h:.3g} · {curvature:.3g} = {mean * h * curvature:.3g}"
+        return f"with {product} taken off {friction}"
+    return f"at h·λ·(τ + ½) = {h:.3g} · {curvature:.3g} · {mean + 0.5:.1f} = {h * curvature * (mean + 0.5):.3g}"
+
+
+def _two_digits(number: float) -> float:
+    unit = 10.0 ** (np.floor(np.log10(number)) - 1)
+    return float(np.floor(number / unit) * unit)
+
+
+def _spoken(error: float) -> str:
+    if isinf(error):
+        return "a Gaussian of the same curvature would blow up"
+    return (
+        f"the variance along the stiffest direction comes out {abs(error):.0%} too {'large' if error > 0 else 'small'}"
+    )
+
+
+def _severity(error: float) -> Severity:
+    return "serious" if error > 1 or error < -0.5 else "warning"

@@ -1,0 +1,27 @@
+"""From the bytes of images to what the networks were trained on: transforms of minibatches, for ``from_torch``."""
+
+from typing import Any
+
+import numpy as np
+
+
+def lenet_pixels(x: Any) -> Any:
+    """Bytes (J, 28, 28) as MNIST has them, times 1/256 as Caffe's LeNet wants them, (J, 1, 28, 28)."""
+    return x.unsqueeze(-3).float() / 256
+
+
+class CentredPixels:
+    """Bytes minus the mean image of the training set, as Caffe's Cifar10-Quick wants them.
+
+    Args:
+        X: the images of the training set, (N, …).
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.mean = np.mean(X, axis=0, dtype=np.float64).astype(np.float32)
+        """The mean image."""
+
+    def __call__(self, x: Any) -> Any:
+        """A minibatch, centred."""
+        pixels = x.float()
+        return pixels - pixels.new_tensor(self.mean)

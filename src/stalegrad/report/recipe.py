@@ -1,0 +1,130 @@
+"""How to reproduce a run: bit for bit from its trace, or anew."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from textwrap import wrap
+from typing import Any
+
+from stalegrad.report.markup import code, paragraph, section
+from stalegrad.report.material import Material
+from stalegrad.report.settings import counted, kernel_name, kernel_settings
+
+_DEFAULTS = {"temperature": 1.0}
+_IN = "    "
+
+
+def reproduce(material: Material) -> str:
+    """The section."""
+    seed = material.run.trace.seed
+    return section(
+        "reproduce",
+        "How to reproduce it",
+        paragraph("The trace holds who sent which gradient when; with the model it gives the same draws, bit for bit:"),
+        code(replay_code(material)),
+        paragraph(
+            f"A new run with the same settings. Seed {seed} fixes all noise and all minibatches; on a real engine the "
+            "order in which gradients arrive is up to the machine, so that estimates differ within their errors:"
+        ),
+        code(sample_code(material)),
+        _commands(material),
+    )
+
+
+def replay_code(material: Material) -> str:
+    """Python that replays the run."""
+    path = material.about.get("path")
+    if path is None:
+        trace = 'trace = sg.Trace.load("trace.npz")  # kept with run.trace.save("trace.npz")'
+    else:
+        trace = f"trace = sg.load({json.dumps(str(path), ensure_ascii=False)}).trace"
+    lines = ["import stalegrad as sg", "", trace, *_model_and_kernel(material), "run = sg.replay(trace, model, kernel)"]
+    return "\n".join(lines)
+
+
+def sample_code(material: Material) -> str:
+    """Python that samples anew."""
+    trace = material.run.trace
+    engine = material.known("engine")
+    name = engine.get("name") if isinstance(engine, Mapping) else engine
+    arguments = {
+        "steps": max(chain.steps for chain in trace.chains),
+        "servers": len(trace),
+        "workers": material.workers,
+        "max_staleness": material.known("max_staleness"),
+        "policy": material.known("policy"),
+        "burn_in": trace.burn_in,
+        "thin": trace.thin,
+        "seed": trace.seed,
+        "engine": str(name).lower() if name else None,
+    }
+    words = [
+        "model,",
+        "kernel,",
+        *(f"{key}={_literal(value)}," for key, value in arguments.items() if value is not None),
+    ]
+    return "\n".join(["run = sg.sample(", *wrap(" ".join(words), 76, initial_indent=_IN, subsequent_indent=_IN), ")"])
+
+
+def kernel_code(kernel: Mapping[str, Any]) -> str:
+    """The kernel as one would write it.
+
+    >>> kernel_code({"kernel": "SGLD", "step_size": 0.001, "temperature": 1.0})
+    'sg.SGLD(step_size=0.001)'
+    """
+    given = {k: v for k, v in kernel_settings(kernel).items() if k not in _DEFAULTS or v != _DEFAULTS[k]}
+    return f"sg.{kernel_name(kernel)}({', '.join(f'{k}={_setting(k, v)}' for k, v in given.items())})"
+
+
+def _model_and_kernel(material: Material) -> list[str]:
+    kernels = [kernel_code(kernel) for kernel in material.known("kernels") or ()]
+    if not kernels:
+        kernel = "...  # the sampler of this run"
+    elif len(set(kernels)) == 1:
+        kernel = kernels[0]
+    else:
+        kernel = f"[{', '.join(kernels)}]"
+    return [*_model(material), f"kernel = {kernel}"]
+
+
+def _model(material: Material) -> list[str]:
+    """The function that makes the model, if the job's file named one; else it is for the reader to fill in."""
+    job = material.known("job")
+    model = job.get("model") if isinstance(job, Mapping) else None
+    module, _, function = str(model.get("function", "")).partition(":") if isinstance(model, Mapping) else ("", "", "")
+    if not isinstance(model, Mapping) or not function:
+        size = material.run.draws.shape[-1]
+        return [f"model = ...  # the potential of this run, with {counted(size, 'parameter')}"]
+    arguments = ", ".join(f"{name}={_literal(value)}" for name, value in (model.get("arguments") or {}).items())
+    return [f"from {module} import {function}", f"model = {function}({arguments})"]
+
+
+def _setting(name: str, value: Any) -> str:
+    """A step size that is no number is a schedule."""
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{k}={_literal(v)}" for k, v in value.items() if k != "name")
+        return f"sg.schedules.{value.get('name', '')}({inner})"
+    return f"sg.schedules.{value}" if name == "step_size" and isinstance(value, str) else _literal(value)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else repr(value)
+
+
+def _commands(material: Material) -> str:
+    """What the command line does with a stored run."""
+    path = material.about.get("path")
+    if path is None:
+        return ""
+    place = shlex.quote(str(path))
+    commands = {
+        f"stalegrad show {place}": "the numbers, in the terminal",
+        f"stalegrad plot {place}": "the pictures, in files",
+        f"stalegrad report {place}": "this page",
+        f"stalegrad resume {place}": "go on with it",
+    }
+    width = max(map(len, commands))
+    lines = [f"{command:{width}}  # {what}" for command, what in commands.items()]
+    return paragraph("On the command line:") + code("\n".join(lines))

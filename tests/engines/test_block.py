@@ -1,0 +1,109 @@
+"""Updates in compiled blocks: the same bits as one after the other in Python, whatever the run is like."""
+
+import numpy as np
+import pytest
+
+import stalegrad as sg
+from stalegrad.engines import inline
+from stalegrad.potentials import GaussianMean, Linear, Logistic, Softmax
+
+_rng = np.random.default_rng(5)
+X = _rng.normal(size=(60, 3))
+MODELS = {
+    "logistic": Logistic(X, _rng.integers(2, size=60), batch_size=7, intercept=True),
+    "softmax": Softmax(X, _rng.integers(3, size=60), batch_size=7, dtype=np.float64),
+    "linear": Linear(X, _rng.normal(size=60), batch_size=7),
+    "gaussian": GaussianMean(X, batch_size=7, scheme="reshuffle"),
+}
+KERNELS = {
+    "sgld": sg.SGLD(step_size=1e-3),
+    "euler": sg.SGHMC(step_size=1e-2, friction=5.0),
+    "splitting": sg.SGHMC(step_size=1e-2, friction=5.0, integrator="splitting"),
+    "psgld": sg.PSGLD(step_size=1e-3),
+}
+
+
+def both(monkeypatch, model, kernel, **settings):
+    """The run without and with blocks."""
+    settings = {"steps": 150, "workers": 3, "engine": "inline", "progress": False, "seed": 11} | settings
+    plain = sg.sample(model, kernel, **settings)
+    used = []
+    real = inline.execute_block
+    monkeypatch.setattr(inline, "execute_block", lambda *a: used.append(a[6].shape[0]) or real(*a))
+    monkeypatch.setattr(inline, "WORTH_A_BLOCK", 1)
+    if "store" in settings:
+        settings["store"] = settings["store"].with_name("blocks")
+    blocks = sg.sample(model, kernel, **settings)
+    assert sum(used) >= settings["steps"]
+    return plain, blocks
+
+
+def assert_equal(plain, blocks):
+    np.testing.assert_array_equal(blocks.draws, plain.draws)
+    np.testing.assert_array_equal(blocks.stats.gradient_norm, plain.stats.gradient_norm)
+    np.testing.assert_array_equal(blocks.stats.kinetic_temperature, plain.stats.kinetic_temperature)
+    for ours, theirs in zip(blocks.trace.chains, plain.trace.chains, strict=True):
+        np.testing.assert_array_equal(ours.step_size, theirs.step_size)
+
+
+@pytest.mark.parametrize(
+    ("model", "kernel"),
+    [
+        ("logistic", "sgld"),
+        ("gaussian", "euler"),
+        ("gaussian", "splitting"),
+        ("gaussian", "psgld"),
+        ("softmax", "sgld"),
+        ("linear", "sgld"),
+    ],
+)
+def test_models_and_kernels(monkeypatch, model, kernel):
+    assert_equal(*both(monkeypatch, MODELS[model], KERNELS[kernel]))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"burn_in": 13, "thin": 4},
+        {"thin": 150},
+        {"repeats": 3, "thin": 2},
+        {"servers": 3, "workers": 1},
+        {"workers": 5, "max_staleness": 2, "engine": sg.engines.Inline(compute=sg.Exponential(1.0))},
+        {"kernel": sg.SGLD(step_size=sg.schedules.Polynomial(1e-3, 10.0, 0.4))},
+        {"steps": 5000, "servers": 2, "thin": 9},
+    ],
+    ids=str,
+)
+def test_settings(monkeypatch, settings):
+    kernel = settings.pop("kernel", KERNELS["sgld"])
+    assert_equal(*both(monkeypatch, MODELS["logistic"], kernel, **settings))
+
+
+def test_a_store(monkeypatch, tmp_path):
+    monkeypatch.setattr("stalegrad.store.arrays.CHUNK_BYTES", 400)  # blocks end where a chunk is full
+    assert_equal(*both(monkeypatch, MODELS["logistic"], KERNELS["sgld"], store=tmp_path / "plain", thin=3))
+
+
+def test_replay(monkeypatch):
+    kernel = sg.SGLD(step_size=sg.schedules.Polynomial(1e-3, 10.0, 0.4))
+    plain, blocks = both(monkeypatch, MODELS["logistic"], kernel)
+    assert_equal(plain, sg.replay(blocks.trace, MODELS["logistic"], sg.SGLD(step_size=1.0)))
+
+
+def test_a_gradient_that_overflows_is_refused_where_it_happens(monkeypatch):
+    kernel = sg.SGLD(step_size=1e6)
+    told = []
+    for worth in (10**9, 1):
+        monkeypatch.setattr(inline, "WORTH_A_BLOCK", worth)
+        with pytest.raises(sg.GradientError) as refusal:
+            sg.sample(MODELS["gaussian"], kernel, steps=200, engine="inline", progress=False)
+        told.append(str(refusal.value))
+    assert told[0] == told[1]
+
+
+def test_short_runs_and_kernels_without_a_compiled_update_go_one_by_one(monkeypatch):
+    monkeypatch.setattr(inline, "execute_block", None)
+    settings = {"engine": "inline", "progress": False}
+    sg.sample(MODELS["logistic"], KERNELS["sgld"], steps=100, **settings)
+    monkeypatch.setattr(inline, "WORTH_A_BLOCK", 1)
+    sg.sample(MODELS["logistic"], sg.SGNHT(step_size=1e-3, noise=1.0), steps=100, **settings)
