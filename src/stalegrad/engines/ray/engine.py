@@ -33,7 +33,7 @@ class Ray:
             from switching threads for so long looks like a lost worker.
         patience: seconds after which a worker that lives but does not answer counts as hung; None waits for ever.
         restarts: how often in a row a worker, or a server, may fail before it is given up.
-        insecure: also use a cluster in the network that lets in everybody, see ``docs/cluster_ray.md``.
+        insecure: also use a cluster in the network that lets in everybody, see ``docs/cluster.md``.
     """
 
     address: str | None = None
@@ -58,8 +58,8 @@ class Ray:
             if not isinstance(amounts, Mapping):
                 remedy = 'Give a mapping from name to amount, such as {"accelerator": 1}.'
                 raise ArgumentError(name, amounts, "is not a mapping", remedy)
-            for key, amount in amounts.items():
-                real_number(f"{name}[{key!r}]", amount, least=0)
+            for amount in amounts.values():
+                real_number(name, amount, least=0)
         if self.gradients_per_call is not None:
             whole_number("gradients_per_call", self.gradients_per_call, least=1)
         real_number("heartbeat", self.heartbeat, above=0)
