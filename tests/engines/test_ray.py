@@ -13,6 +13,7 @@ import tempfile
 import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,50 @@ def test_large_points_leave_nothing_in_the_object_store(nodes):
     ):
         time.sleep(0.1)
     assert held == {}
+
+
+@pytest.mark.slow
+def test_memory_is_flat_over_a_hundred_thousand_updates(nodes, caplog, tmp_path):
+    """One point or gradient of 4 kB that is kept at every update would be 300 MB from a fifth of the run on."""
+    caplog.set_level(logging.INFO, "stalegrad")
+    model = sg.potentials.from_gradient(partial(tell_and_zero, tmp_path), 500, n_data=2, batch_size=1, dtype=np.float64)
+    engine = Ray(gradients_per_call=16)
+    with ThreadPoolExecutor(1) as beside:
+        run = beside.submit(
+            sg.sample,
+            model,
+            sg.SGLD(step_size=1e-6),
+            steps=100_000,
+            workers=2,
+            thin=1000,
+            engine=engine,
+            progress=False,
+        )
+        sizes = []
+        while not run.done():
+            time.sleep(0.1)
+            if server := server_processes(caplog):
+                sizes.append([own_bytes(process) for process in (os.getpid(), server[0], *os.listdir(tmp_path))])
+    assert run.result().trace.chains[0].steps == 100_000
+    sizes = [together for together in sizes if len(together) == 4]  # of the run itself, the server and both workers
+    assert len(sizes) > 20, "it was over before it could be watched"
+    early, late = sizes[len(sizes) // 5], sizes[-len(sizes) // 20]
+    assert all(b - a < 30 << 20 for a, b in zip(early, late, strict=True)), (early, late)
+
+
+def own_bytes(process):
+    """A process's memory without what it shares, such as the object store, which has its own bound."""
+    try:
+        found = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+    except OSError:
+        found = None
+    return 1024 * int(found[1]) if found else 0  # it has ended
+
+
+def tell_and_zero(folder, theta, indices, told=[]):  # noqa: B006  told in this process
+    if not told:
+        told.append((folder / f"{os.getpid()}").touch())
+    return np.zeros_like(theta)
 
 
 def many_parameters(size):
