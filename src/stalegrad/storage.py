@@ -15,11 +15,12 @@ from stalegrad.chain import Chain
 from stalegrad.disk_recorder import DiskRecorder
 from stalegrad.draws import DrawStats
 from stalegrad.engines import Engine, Event, Job, Outcome, Timing, engine_from_table, engine_table
+from stalegrad.engines.base import begin
 from stalegrad.errors import ArgumentError, StoreError
 from stalegrad.jobs import JobFile
 from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
 from stalegrad.plain import OPAQUE
-from stalegrad.plan import Kernels, Plan, make_plan
+from stalegrad.plan import Kernels, Plan, chosen_engine, make_plan
 from stalegrad.potentials import Potential
 from stalegrad.potentials.base import split
 from stalegrad.result import Run
@@ -118,14 +119,16 @@ class Storage:
         """The folder of a run that goes on."""
         info = inspect(path)
         asked = info.configuration
+        chosen = engine_from_table(asked["engine"]) if engine is None else chosen_engine(engine)
+        begin(chosen)
         if potential is None:
             potential = _model_of_job(info)
         initial = folders.read_initial(info.path)
         plan = make_plan(
             potential, _stored_kernels(info) if kernel is None else kernel,
-            engine=engine_from_table(asked["engine"]) if engine is None else engine,
-            steps=info.steps if steps is None else steps, workers=asked["workers"] if workers is None else workers,
-            initial=initial, **{name: asked[name] for name in _KEPT},
+            engine=chosen, steps=info.steps if steps is None else steps,
+            workers=asked["workers"] if workers is None else workers, initial=initial,
+            **{name: asked[name] for name in _KEPT},
         )  # fmt: skip
 
         def take() -> "Storage":

@@ -11,6 +11,7 @@ import numpy as np
 
 import stalegrad as sg
 from stalegrad.engines.service import Service
+from stalegrad.potentials import Minibatches, Potential
 from stalegrad.server import Server
 from stalegrad.testing import KERNELS, FaultyModel, check_engine, check_replay, small_model
 
@@ -62,21 +63,6 @@ def check_shape(servers, workers):
     return check
 
 
-def interrupted(folder):
-    """Goes on until it is interrupted, or to the end that a resumed run has."""
-    model = FaultyModel(folder / "calls", {}, seconds=0.002)
-    engine, store = sg.engines.MPI(), folder / "run"
-    if store.exists():
-        run = sg.resume(store, model, KERNEL, steps=int(os.environ["STEPS"]), engine=engine, progress=False)
-    else:
-        store = store if world().rank == 0 else folder / "another"  # the leader's counts
-        run = sg.sample(
-            model, KERNEL, steps=10**6, servers=2, engine=engine, progress=False, store=store, checkpoint_every=0.2
-        )
-    tell(interrupted=run.interrupted, steps=[chain.steps for chain in run.trace.chains], same=replayed(run),
-         draws=[len(draws) for draws in run.chain_draws], workers=run.trace.about["workers"])  # fmt: skip
-
-
 def broken_server(folder):
     """Something unforeseen happens to the server of chain 1."""
     if world().rank == 1:
@@ -117,67 +103,112 @@ def unlike(folder):
     """Ranks that disagree; and, on all of them, what is raised is the same."""
     try:
         sg.sample(
-            small_model(), KERNEL, steps=100, seed=world().rank // 2, engine=sg.engines.MPI(everywhere=True),
+            small_model(), KERNEL, steps=100, seed=world().rank, engine=sg.engines.MPI(everywhere=True),
             progress=False,
         )  # fmt: skip
     except sg.ArgumentError as error:
         tell(rank=world().rank, refused=str(error))
 
 
-def twice(folder):
-    """The other ranks end with the first run; what follows it is rank 0's alone."""
-    sg.sample(small_model(), KERNEL, steps=100, engine="mpi", progress=True)
-    tell(rank=world().rank)
-    sg.sample(small_model(), KERNEL, steps=100, engine="mpi", progress=False)
-
-
 def hung(folder):
-    """One of two workers never answers again."""
+    """One of two workers never answers again. The other ranks end with the run; what follows it is rank 0's alone."""
     model = FaultyModel(folder / "calls", {20: "hang"}, seconds=0.02)
-    run = sg.sample(model, KERNEL, steps=100, engine=sg.engines.MPI(patience=0.5), progress=False)
-    tell(kinds=[event.kind for event in run.events], steps=run.trace.chains[0].steps, same=replayed(run))
+    engine = sg.engines.MPI(patience=0.5)
+    run = sg.sample(model, KERNEL, steps=100, engine=engine)
+    kinds = [event.kind for event in run.events]
+    tell(rank=world().rank, kinds=kinds, steps=run.trace.chains[0].steps, same=replayed(run))
+    try:
+        sg.sample(model, KERNEL, steps=100, engine=engine)
+    except sg.ArgumentError as error:
+        tell(refused=str(error))
+
+
+class Sleepy(FaultyModel):
+    """A gradient that takes 0.4 s of sleep, the first one until all workers have come to theirs."""
+
+    def __init__(self, counter, workers):
+        super().__init__(counter, {}, seconds=0.0)
+        self._file, self._workers, self.seen = counter, workers, []
+
+    def gradient(self, theta, indices):
+        self.seen.append((time.perf_counter(), time.process_time()))
+        result = super().gradient(theta, indices)
+        while self._file.stat().st_size < self._workers:
+            time.sleep(0.01)
+        time.sleep(0.4)
+        return result
 
 
 def idle(folder):
-    """Each rank's CPU time over that which passes between its first and its last gradient or update."""
-    seen = []
+    """Each rank's CPU time over that which passes between its third and its last gradient or update."""
+    model = Sleepy(folder / "calls", workers=world().size - 1)
+    deliver = Service._deliver
 
-    def noting(function):
-        def noted(*arguments):
-            seen.append((time.perf_counter(), time.process_time()))
-            return function(*arguments)
+    def noted(*arguments):
+        model.seen.append((time.perf_counter(), time.process_time()))
+        return deliver(*arguments)
 
-        return noted
-
-    FaultyModel.gradient, Service._deliver = noting(FaultyModel.gradient), noting(Service._deliver)
-    model = FaultyModel(folder / "calls", {}, seconds=0.4)  # it sleeps
-    sg.sample(model, KERNEL, steps=13, engine=sg.engines.MPI(everywhere=True), progress=False)
-    (begun, cpu_begun), (ended, cpu_ended) = seen[2], seen[-1]
+    Service._deliver = noted
+    sg.sample(model, KERNEL, steps=11, engine=sg.engines.MPI(everywhere=True), progress=False)
+    (begun, cpu_begun), (ended, cpu_ended) = model.seen[2], model.seen[-1]
     tell(rank=world().rank, passed=ended - begun, share=(cpu_ended - cpu_begun) / (ended - begun))
 
 
+class Wide(Potential):
+    """A Gaussian of so many coordinates that a point does not fit into one packet of the network.
+
+    Args:
+        counter: a file whose length counts the calls.
+        seconds: how long a gradient takes.
+    """
+
+    def __init__(self, counter, seconds):
+        super().__init__(50_000, Minibatches(40, 4), np.dtype(np.float32))
+        self._counter, self._seconds = counter, seconds
+
+    def gradient(self, theta, indices):
+        if self._seconds:
+            time.sleep(self._seconds)
+            with self._counter.open("ab") as file:
+                file.write(b".")
+        return theta + np.float32(indices.mean())
+
+
 def elastic(folder):
-    """A run whose workers come and go; the same for servers and workers."""
-    model = UntilToldToStop(folder)
-    engine = sg.engines.MPI(elastic=folder / "ports", heartbeat=1.5)
-    run = sg.sample(model, KERNEL, steps=2000, workers=2, engine=engine, progress=False)
+    """A run whose workers come and go, until it is interrupted; the same for servers and workers."""
+    seconds, heartbeat = float(os.environ.get("SECONDS_A_GRADIENT", "0.005")), float(os.environ["HEARTBEAT"])
+    engine = sg.engines.MPI(elastic=folder / "ports", heartbeat=heartbeat)
+    kernel = sg.SGHMC(step_size=0.02, friction=5.0)
+    run = sg.sample(
+        Wide(folder / "calls", seconds), kernel, steps=10**5, thin=50, workers=2, engine=engine, progress=False,
+        store=folder / "run", checkpoint_every=0.5,
+    )  # fmt: skip
+    again = sg.replay(run.trace, Wide(folder / "calls", 0.0), kernel)
+    (chain,) = run.trace.chains
     tell(
-        steps=run.trace.chains[0].steps, same=replayed(run), kinds=[event.kind for event in run.events],
-        details=[event.details for event in run.events], twice=run.trace.chains[0].applied_twice(),
+        interrupted=run.interrupted, same=bool(np.array_equal(again.draws, run.draws)), draws=run.draws.shape[1],
+        expected=chain.steps // 50, twice=chain.applied_twice(), kinds=[event.kind for event in run.events],
+        details=[event.details for event in run.events],
     )  # fmt: skip
 
 
-class UntilToldToStop(FaultyModel):
-    """Slow until there is a file ``stop``, so that the run lasts as long as the test wants."""
+def no_ports(folder):
+    """MPI over UCX, which elastic workers are not safe with; then one that lets nobody connect."""
+    from mpi4py import MPI
 
-    def __init__(self, folder):
-        super().__init__(folder / "calls", {}, seconds=0.0)
-        self._folder = folder
+    from stalegrad.engines.mpi import channel
 
-    def gradient(self, theta, indices):
-        if not (self._folder / "stop").exists():
-            time.sleep(0.05)
-        return super().gradient(theta, indices)
+    def refuse():
+        raise MPI.Exception(MPI.ERR_UNSUPPORTED_OPERATION)
+
+    channel.open_port = refuse
+    engine = sg.engines.MPI(elastic=folder / "ports")
+    for netmod in ("ucx", "ofi"):
+        os.environ["MPIR_CVAR_CH4_NETMOD"] = netmod
+        try:
+            sg.sample(small_model(), KERNEL, steps=10, engine=engine, progress=False, store=folder / netmod)
+        except sg.StalegradError as error:
+            tell(error=str(error))
 
 
 if __name__ == "__main__":

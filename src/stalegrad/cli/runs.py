@@ -11,10 +11,12 @@ import typer
 
 import stalegrad
 from stalegrad.cli.common import console, written
+from stalegrad.engines.base import begin
 from stalegrad.engines.tables import ENGINES, engine_from_table
 from stalegrad.errors import ArgumentError, GradientError, StalegradError
 from stalegrad.jobs import JobFile, ModelFunction
 from stalegrad.noise import MAX_CHAINS, MAX_WORKERS
+from stalegrad.plan import chosen_engine
 from stalegrad.potentials import Potential
 from stalegrad.result import Run, RunFailed
 
@@ -77,6 +79,7 @@ def run(
     job = job if address is None else job.at(address)
     place = store or job.store or _free(RUNS / job.name)
     job = job.changed(store=place)
+    begin(job.engine_object())
     potential = job.potential()
     _finish(place, lambda: sample(potential, progress=not quiet, **job.arguments(potential)), potential, quiet)
 
@@ -99,12 +102,14 @@ def resume(
     from stalegrad.store import inspect
 
     job = _job(inspect(folder).configuration.get("job"))
+    chosen = _engine(job, engine, address)
+    begin(chosen)
     potential = None
     if model is not None:
         arguments, folders = ({}, ()) if job is None else (job.model.arguments, (job.folder,))
         potential = ModelFunction(model, arguments).potential(Path.cwd(), *folders)
     settings: dict[str, Any] = {
-        "engine": _engine(job, engine, address),
+        "engine": chosen,
         "workers": workers,
         "steps": steps,
         "progress": not quiet,
@@ -115,7 +120,9 @@ def resume(
 def _engine(job: JobFile | None, name: str | None, address: str | None) -> Any:
     """With the settings that the job has for it, if there is a job; None for what the run had last."""
     if job is None:
-        return name if address is None else engine_from_table({"name": name or "ray", "address": address})
+        if address is not None:
+            return engine_from_table({"name": name or "ray", "address": address})
+        return None if name is None else chosen_engine(name)
     if address is not None:
         return job.changed(engine=name).at(address).engine_object()
     return None if name is None else job.engine_object(name)

@@ -216,8 +216,17 @@ def team_of(engine: Any, servers: int, workers: int) -> Team:
     return team
 
 
+def begin(engine: Any) -> None:
+    """Say that this process has set out to take part in a run: the others of an engine's team count on it now."""
+    if hasattr(engine, "begin"):
+        engine.begin()
+
+
 class Engine(Protocol):
-    """Anything that can run a job. One that spans processes has a method ``team`` besides, see :func:`team_of`."""
+    """Anything that can run a job. One that spans processes has a method ``team`` besides, see :func:`team_of`.
+
+    If its processes wait for each other it has a method ``begin``, too, see :func:`begin`.
+    """
 
     def run(self, job: Job) -> Outcome:
         """Run the job to its end, or until it is interrupted, and return what happened."""

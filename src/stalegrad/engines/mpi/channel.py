@@ -7,6 +7,7 @@ with pauses (:mod:`stalegrad.engines.waiting`).
 import atexit
 import json
 import logging
+import socket
 import sys
 import threading
 import time
@@ -232,6 +233,9 @@ class Exit:
         if MPI.Is_finalized():
             return
         sys.stdout.flush()
+        if self.awaited:
+            where = f"rank {MPI.COMM_WORLD.Get_rank()} on {socket.gethostname()}"
+            print(f"{where} has ended before the run was over: the whole job ends", file=sys.stderr)
         sys.stderr.flush()
         if self.awaited or hasattr(sys, "last_value"):  # a traceback has been printed: let the launcher pass it on
             time.sleep(_LAST_WORDS)

@@ -39,8 +39,6 @@ HELLO, WELCOME = 5, 6
 """Tags of what is said when a worker has come in."""
 FORMAT = 1
 """Of the files and the messages."""
-CONNECT = 5
-"""Seconds for a connection, once both sides are there."""
 _LONELY = 10.0  # seconds without any worker after which a server says so
 _NETMOD = "MPIR_CVAR_CH4_NETMOD"
 
@@ -85,11 +83,13 @@ class Door:
         folder: that all see.
         server: which server.
         places: how many workers it may have.
+        patience: seconds for a connection, once the worker has been asked in. The others hear nothing meanwhile.
     """
 
-    def __init__(self, folder: Path, server: int, places: int) -> None:
+    def __init__(self, folder: Path, server: int, places: int, patience: int) -> None:
         from stalegrad.engines.mpi import channel
 
+        self._patience = patience
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder, self.server, self._name = folder, server, f"server-{server}"
         for old in folder.glob(f"{self._name}.*"):
@@ -117,7 +117,7 @@ class Door:
             enter = knock.with_name(knock.name.replace(".knock.", ".enter."))
             try:
                 os.replace(knock, enter)
-                return self._channel.accept(self._port, CONNECT)
+                return self._channel.accept(self._port, self._patience)
             except FileNotFoundError:
                 continue  # it has given up
             except self._channel.MpiError as error:

@@ -14,6 +14,7 @@ from stalegrad.engines.mpi.elastic import Door, ElasticLink, choose_transport, r
 from stalegrad.engines.mpi.joining import Joining
 from stalegrad.engines.mpi.layout import Layout
 from stalegrad.engines.mpi.link import Line, MpiLink
+from stalegrad.engines.mpi.pulse import connection_seconds
 from stalegrad.engines.mpi.serving import Report, outcome, serve
 from stalegrad.engines.mpi.working import Hand, Post
 from stalegrad.engines.service import Care
@@ -82,14 +83,14 @@ class MPI:
         library = self._library()
         if join := os.environ.get(JOIN):
             return Joining(Path(join), self.heartbeat, self.slow)
-        library.exiting.awaited = True
-        if self.patience is not None:
-            library.exiting.patience = self.patience
         if library.exiting.last is not None and library.exiting.last.size > 1:
             raise ArgumentError(
                 "engine", self, "has no other ranks any more: they ended with the first sg.sample",
                 "To sample more than once use sg.engines.MPI(everywhere=True).",
             )  # fmt: skip
+        library.exiting.awaited = True
+        if self.patience is not None:
+            library.exiting.patience = self.patience
         comm = library.world() if self.comm is None else self.comm
         if self.elastic is not None:
             crew = Crew(comm, servers, workers, None, self.everywhere)
@@ -117,7 +118,7 @@ class MPI:
         care = Care(self.patience, self.restarts)
         if self.elastic is not None:
             care = replace(care, start=None, elastic=True)  # a place that nobody has taken is not waited for
-            door = Door(Path(self.elastic), crew.rank, job.workers)
+            door = Door(Path(self.elastic), crew.rank, job.workers, connection_seconds(self.heartbeat))
             guests = partial(ElasticLink, crew.channel, door, job.potential, job.seed, self.heartbeat)
             return serve(job, crew.channel, crew.rank, guests, job.workers, care)
         assert crew.layout is not None

@@ -12,9 +12,9 @@ import numpy as np
 
 from stalegrad.engines.base import available_cores
 from stalegrad.engines.mpi.crew import fingerprint
-from stalegrad.engines.mpi.elastic import CONNECT, FORMAT, HELLO, WELCOME
+from stalegrad.engines.mpi.elastic import FORMAT, HELLO, WELCOME
 from stalegrad.engines.mpi.link import Line
-from stalegrad.engines.mpi.pulse import BEATS, Heart, Pulse
+from stalegrad.engines.mpi.pulse import BEATS, Heart, Pulse, connection_seconds
 from stalegrad.engines.mpi.working import Hand, Post
 from stalegrad.errors import ArgumentError, StalegradError
 from stalegrad.potentials.base import Potential
@@ -88,7 +88,7 @@ class Joining:
         finally:
             knock.unlink(missing_ok=True)
         try:
-            return channel.connect(about["port"], CONNECT)
+            return channel.connect(about["port"], connection_seconds(self._heartbeat))
         except channel.MpiError as error:
             raise StalegradError(f"{name} on {about['host']} could not be reached: {error}") from error
 

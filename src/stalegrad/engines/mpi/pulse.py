@@ -15,6 +15,11 @@ BEATS = 5
 _TAG = 7
 
 
+def connection_seconds(heartbeat: float) -> int:
+    """How long two processes may take to connect: less than it takes others to miss the heartbeats of both."""
+    return max(1, min(5, int(heartbeat / 2)))
+
+
 class Pulse:
     """Heartbeats on a channel, and when the other side was last heard."""
 
