@@ -9,8 +9,8 @@ For every engine there are three figures, which take turns. *Bare* is its transp
 what is left of the difference is the engine's own; *engine* is ``sg.sample`` with SGLD, after the first quarter of the
 run. For MPI there is a fourth, *spinning*: the bare transport with waits inside MPI, which burn a core a rank. For Ray
 there is another, *at once*: the engine with as many gradients a call as it finds worthwhile, which is what a user gets;
-*engine* is with one a call, as the bare actor call. The table has the best of several rounds, the one that others on the
-machine have disturbed least; the JSON has all.
+*engine* is with one a call, as the bare actor call. The table has the best of several rounds, the one that others on
+the machine have disturbed least; the JSON has all.
 
     python benchmarks/engines.py [--engines threads processes mpi ray] [--workers 1 2 4] [--json FILE]
 """

@@ -21,7 +21,7 @@ import stalegrad.run
 import stalegrad.store
 from stalegrad import cli
 from stalegrad.cli.common import console
-from stalegrad.engines import Processes, Ray, engine_table
+from stalegrad.engines import Processes, Ray, Threads, engine_table
 from stalegrad.kernels import kernel_table
 from stalegrad.result import Run, RunFailed
 
@@ -271,7 +271,7 @@ class TestResume:
         model = ("--model", "stalegrad.examples:gaussian")
         assert invoke("resume", "runs/job", "--engine", "threads", *model)[0] == 0
         (call,) = kept.calls
-        assert (call["engine"], call["potential"].n_data) == ("threads", 1000)
+        assert (call["engine"], call["potential"].n_data) == (Threads(), 1000)
 
     def test_the_address_of_a_cluster(self, kept):
         at = ("--address", "127.0.0.1:6379")
