@@ -23,7 +23,7 @@ from stalegrad.testing import FaultyModel, small_model
 HERE, THERE = "10.77.0.1", "10.77.0.2"
 PORT = 6399
 KERNEL = sg.SGLD(step_size=0.002)
-STEPS, CUT, SECONDS = 900, 150, 3.0
+STEPS, CUT, SECONDS = 900, 100, 3.0
 TIMEOUT = 6.0
 
 

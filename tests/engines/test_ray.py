@@ -21,8 +21,10 @@ import pytest
 import ray
 from ray._private.authentication_test_utils import reset_auth_token_state
 from ray.cluster_utils import Cluster
+from typer.testing import CliRunner
 
 import stalegrad as sg
+from stalegrad.cli import app
 from stalegrad.engines import Ray
 from stalegrad.engines.desk import Point
 from stalegrad.engines.ray import security, watching
@@ -218,6 +220,19 @@ def many_parameters(size):
 
 def times_ten(theta, indices):
     return 10.0 * theta + indices[0]
+
+
+def test_a_job_file_runs_on_a_cluster_at_an_address(nodes, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("job.toml").write_text(
+        'model = "stalegrad.examples:gaussian"\nsteps = 40\nworkers = 2\nkernel = {name = "SGLD", step_size = 1e-4}\n'
+    )
+    command = ["run", "job.toml", "--engine", "ray", "--address", nodes.address, "--no-progress"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    run = sg.load("runs/job")
+    assert run.trace.chains[0].steps == 40
+    assert sg.store.inspect("runs/job").sessions[-1]["engine"] == "Ray"
 
 
 def test_points_of_several_readers_are_stored_once(nodes):
