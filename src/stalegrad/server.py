@@ -6,7 +6,7 @@ order of arrival, and that order is the trace.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import nan
 from typing import NamedTuple
 
@@ -43,6 +43,11 @@ class ChainStatus:
         """Of a chain with this past."""
         staleness = past.updates().staleness
         return cls(past.steps, len(past) - past.steps, 0, int(staleness.sum()), int(staleness.max(initial=0)))
+
+    def follow(self, other: "ChainStatus") -> None:
+        """Show what another one shows: that of a server elsewhere."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(other, field.name))
 
     def count(self, staleness: int, accepted: bool) -> None:
         """A gradient has been dealt with."""
@@ -112,15 +117,17 @@ class Server:
         self.admission.join(worker)
         return self._release()
 
-    def leave(self, worker: int) -> list[Assignment]:
-        """A worker is gone. Others that were held for its sake may now get work."""
-        self.admission.leave(worker)
+    def leave(self, *workers: int) -> list[Assignment]:
+        """Workers are gone. Others that were held for their sake may now get work."""
+        for worker in workers:
+            self.admission.leave(worker)
         return self._release()
 
-    def receive(self, gradient: Gradient, time: float = 0.0) -> list[Assignment]:
+    def receive(self, gradient: Gradient, time: float = 0.0, *, more: bool = False) -> list[Assignment]:
         """A gradient has come: check it, update the chain or drop it, and say who gets the new point.
 
-        ``time`` is the engine's, in seconds since the start; it is only written down.
+        ``time`` is the engine's, in seconds since the start; it is only written down. If ``more`` gradients have come
+        with it, nobody gets a point before the last of them.
         """
         if self.done:
             return []
@@ -135,7 +142,7 @@ class Server:
         except GradientError as error:
             self._refuse(f"worker {worker}, minibatch {count}: {error}")
             self.admission.abandon(worker)
-            return self._release()
+            return [] if more else self._release()
         staleness, accepted = self.admission.land(worker)
         update = self.chain.version
         h = self.chain.advance(values) if accepted else nan
@@ -143,7 +150,7 @@ class Server:
         self.status.count(staleness, accepted)
         if accepted:
             self._record(update, self.chain, values)
-        return self._release()
+        return [] if more else self._release()
 
     def _refuse(self, reason: str) -> None:
         self.refusals.append(reason)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
-from stalegrad.engines import Inline, Processes, Threads
+from stalegrad.engines import Inline, Processes, Ray, Threads
 from stalegrad.jobs import JobFile, ModelFunction
 from stalegrad.schedules import Inverse
 from stalegrad.simulation import LogNormal
@@ -121,6 +121,13 @@ def test_a_stored_table_is_enough(write_job, text):
     assert np.array_equal(again.potential().posterior()[0], job.potential().posterior()[0])
 
 
+def test_the_address_of_a_cluster_goes_to_the_engine(write_job):
+    job = JobFile.read(write_job(SMALL)).changed(engine="ray", engines={"ray": {"cpus_per_worker": 0.5}})
+    assert job.at("127.0.0.1:6379").engine_object() == Ray(address="127.0.0.1:6379", cpus_per_worker=0.5)
+    with pytest.raises(sg.ArgumentError, match=r"engines\.threads\.address.*is not known"):
+        job.changed(engine="threads").at("127.0.0.1:6379")
+
+
 def test_changes_are_checked_like_the_file(write_job):
     job = JobFile.read(write_job(FULL))
     changed = job.changed(engine="processes", workers=7, servers=None, steps=800, seed=9, store=Path("elsewhere"))
@@ -130,8 +137,8 @@ def test_changes_are_checked_like_the_file(write_job):
     assert changed.engine_object("threads") == Threads()
     with pytest.raises(sg.ArgumentError, match="burn_in=100: and thin=3 leave no draw of 50 steps"):
         job.changed(steps=50)
-    with pytest.raises(sg.ArgumentError, match="engine='mpi': is not known"):
-        job.changed(engine="mpi")
+    with pytest.raises(sg.ArgumentError, match="engine='smp': is not known"):
+        job.changed(engine="smp")
 
 
 @pytest.mark.parametrize("engine", ["inline", "threads", "processes"])

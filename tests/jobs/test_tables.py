@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stalegrad as sg
-from stalegrad.engines import MPI, Inline, Processes, Threads, engine_from_table, engine_table
+from stalegrad.engines import MPI, Inline, Processes, Ray, Threads, engine_from_table, engine_table
 from stalegrad.engines.tables import ENGINES, LAWS
 from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
 from stalegrad.kernels.tables import KERNELS, SCHEDULES
@@ -43,6 +43,8 @@ CLUSTERS = [
     Processes(patience=5, restarts=9, threads=2, slow={1: 0.5}),
     MPI(),
     MPI(patience=5, restarts=9, everywhere=True, elastic=Path("ports"), heartbeat=AWKWARD, slow={1: 0.5}),
+    Ray(),
+    Ray("10.0.0.7:6379", 0.5, 1, {"accelerator": AWKWARD}, {"stable": 1}, 4, 1.0, 9, 5, restarts=9, insecure=True),
     Inline(),
     Inline(compute=AWKWARD, network=1e-4, update=np.float64(1e-3)),
     Inline(compute=ConstantTime(2.0), network=Network(latency=AWKWARD)),

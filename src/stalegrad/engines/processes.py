@@ -26,7 +26,6 @@ from stalegrad.engines.process_host import MESSAGE, store_model
 from stalegrad.engines.service import Arrival, Care, Delivery, Failure, Ready, WorkersLost
 from stalegrad.engines.shared import Bell, Slots, anonymous_file
 from stalegrad.engines.waiting import Nap
-from stalegrad.errors import ArgumentError
 from stalegrad.server import Gradient
 from stalegrad.types import Array
 
@@ -158,13 +157,7 @@ class Pool:
         return json.loads(text) if text else {}
 
     def _share_model(self, job: Job) -> list[tuple[int, int]]:
-        try:
-            body, arrays = store_model(job.potential)
-        except Exception as error:
-            raise ArgumentError(
-                "potential", job.potential, f"cannot be sent to other processes ({type(error).__name__}: {error})",
-                "Make it picklable: open files, locks and the like inside the gradient; or use engine='threads'.",
-            ) from error  # fmt: skip
+        body, arrays = store_model(job.potential)
         parts = []
         for part in (memoryview(body), *arrays):
             descriptor = self._file(part.nbytes)

@@ -11,6 +11,7 @@ from stalegrad.engines.base import Engine
 from stalegrad.engines.inline import Inline
 from stalegrad.engines.mpi import MPI
 from stalegrad.engines.processes import Processes
+from stalegrad.engines.ray import Ray
 from stalegrad.engines.threads import Threads
 from stalegrad.errors import ArgumentError
 from stalegrad.plain import OPAQUE, ByWorker, Family, NumberOr, Table, in_words
@@ -45,7 +46,7 @@ class _InScriptsOnly:
 
 ENGINES: Family[Any] = Family(
     "engine",
-    {"threads": Threads, "processes": Processes, "mpi": MPI, "inline": Inline},
+    {"threads": Threads, "processes": Processes, "mpi": MPI, "ray": Ray, "inline": Inline},
     {"compute": NumberOr(LAWS), "network": NumberOr(_Network()), "slow": ByWorker(), "comm": _InScriptsOnly()},
 )
 

@@ -9,7 +9,7 @@
     burn_in = 2_000
     thin = 10
     seed = 0
-    engine = "threads"              # or "processes", "mpi", "inline"; --engine takes another for once
+    engine = "threads"              # or "processes", "mpi", "ray", "inline"; --engine takes another for once
     store = "runs/logistic"         # relative to this file; without it, runs/NAME where the command is given
 
     [model]
@@ -134,6 +134,11 @@ class JobFile:
     def changed(self, **changes: Any) -> "JobFile":
         """The same job with other arguments; those that are None stay as they are."""
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+    def at(self, address: str) -> "JobFile":
+        """The same job on a cluster at this address, for engines that have one."""
+        settings = {**self.engines.get(self.engine, {}), "address": address}
+        return replace(self, engines={**self.engines, self.engine: settings})
 
     def table(self) -> Table:
         """All of it but the place of the store, in plain types."""

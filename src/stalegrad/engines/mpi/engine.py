@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,8 +115,9 @@ class MPI:
         return outcome(reports)
 
     def _serve(self, job: Job, crew: Crew) -> list[Report]:
-        care = Care(self.patience, self.restarts, elastic=self.elastic is not None)
+        care = Care(self.patience, self.restarts)
         if self.elastic is not None:
+            care = replace(care, start=None, elastic=True)  # a place that nobody has taken is not waited for
             door = Door(Path(self.elastic), crew.rank, job.workers, connection_seconds(self.heartbeat))
             guests = partial(ElasticLink, crew.channel, door, job.potential, job.seed, self.heartbeat)
             return serve(job, crew.channel, crew.rank, guests, job.workers, care)
