@@ -93,7 +93,7 @@ class Host:
             potential = self.potential
             if potential is None:
                 potential = load_model(self.settings["model"])
-                try_model(potential, self.settings["seed"])
+                try_model(potential, self.settings["seed"], who[1])
             work(potential, self.settings, self.socket, *who)
             status = 0
         except BaseException:
@@ -176,10 +176,13 @@ def load_model(parts: list[tuple[int, int]]) -> Potential:
     return potential
 
 
-def try_model(potential: Potential, seed: int) -> None:
-    """Compute one gradient, so that whatever compiles on first use has done so before the worker says it is ready."""
+def try_model(potential: Potential, seed: int, worker: int = 0) -> None:
+    """Compute one gradient, so that whatever compiles on first use has done so before the worker says it is ready.
+
+    It is one of the worker's own: a model whose data are in shards may have that shard only.
+    """
     point = potential.initial()[None]
-    Worker(potential, seed, 0, 0).compute(point, 0, point.copy())
+    Worker(potential, seed, 0, worker).compute(point, 0, point.copy())
 
 
 def _die_with_parent() -> None:
