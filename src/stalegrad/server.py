@@ -13,6 +13,7 @@ from typing import NamedTuple
 from stalegrad.admission import Admission, Assignment, Refusal
 from stalegrad.chain import Chain, refuse_bad_gradient
 from stalegrad.errors import GradientError
+from stalegrad.potentials.shards import ShardWeights
 from stalegrad.trace import ChainTrace, TraceBuilder
 from stalegrad.types import Array
 
@@ -79,6 +80,7 @@ class Server:
         record: told of every accepted update.
         status: kept up to date for displays.
         past: what happened to the chain before, where a run goes on that had stopped.
+        weights: of gradients, where data are in shards.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Server:
         record: Record,
         status: ChainStatus | None = None,
         past: ChainTrace | None = None,
+        weights: ShardWeights | None = None,
     ) -> None:
         self.chain = chain
         self.admission = admission
@@ -97,6 +100,7 @@ class Server:
         self.refusals: list[str] = []
         self._record = record
         self._trace = TraceBuilder(past)
+        self._weights = weights
 
     @property
     def done(self) -> bool:
@@ -145,6 +149,8 @@ class Server:
             return [] if more else self._release()
         staleness, accepted = self.admission.land(worker)
         update = self.chain.version
+        if accepted and self._weights is not None:
+            values = values * self._weights.next_of(worker).astype(values.dtype)  # a copy: what came may be read-only
         h = self.chain.advance(values) if accepted else nan
         self._trace.append(worker, count, staleness, accepted, h, time)
         self.status.count(staleness, accepted)

@@ -63,7 +63,7 @@ def test_little_need_be_said(write_job):
     arguments = arguments_of(job)
     assert arguments == {
         "kernel": sg.SGLD(step_size=1e-4), "engine": Threads(), "steps": 40, "servers": 1, "workers": 1,
-        "max_staleness": None, "policy": "drop", "seed": 0, "burn_in": 0, "thin": 1,
+        "max_staleness": None, "policy": "drop", "seed": 0, "burn_in": 0, "thin": 1, "shard": False,
     }  # fmt: skip
 
 
@@ -77,7 +77,8 @@ def test_all_can_be_said(write_job):
     assert arguments == {
         "kernel": sg.SGHMC(friction=10, step_size=Inverse(1e-2, 1e-3)), "engine": Inline(compute=LogNormal(0.02)),
         "steps": 400, "servers": 2, "workers": 3, "max_staleness": 16, "policy": "wait", "seed": 5, "burn_in": 100,
-        "thin": 3, "store": path.parent / "runs" / "first", "checkpoint_every": 5, "on_store_error": "continue",
+        "thin": 3, "shard": False, "store": path.parent / "runs" / "first", "checkpoint_every": 5,
+        "on_store_error": "continue",
     }  # fmt: skip
 
 

@@ -174,6 +174,11 @@ class Team(Protocol):
         ...
 
     @property
+    def even(self) -> bool:
+        """Whether every server has W workers, neither fewer nor others in between."""
+        ...
+
+    @property
     def cores(self) -> int:
         """How many processors all of them may use."""
         ...
@@ -193,6 +198,7 @@ class Alone:
 
     workers: int = 1
     leads = True
+    even = True
 
     @property
     def cores(self) -> int:

@@ -26,6 +26,8 @@ from stalegrad.engines.desk import Desk, Point
 from stalegrad.engines.service import Care, Service, monotonic_clock
 from stalegrad.errors import StalegradError
 from stalegrad.noise import MAX_WORKERS
+from stalegrad.potentials.minibatches import Minibatches
+from stalegrad.potentials.shards import shard_weights
 from stalegrad.server import ChainStatus, Server
 from stalegrad.trace import ChainTrace, TraceBuilder
 from stalegrad.types import Array
@@ -53,6 +55,7 @@ class Task:
         care: what to do about workers that fail.
         silence: seconds without a sign of life after which a worker counts as dead.
         elapsed: seconds since the run's start.
+        batches: which data its workers draw.
     """
 
     index: int
@@ -66,10 +69,16 @@ class Task:
     care: Care
     silence: float
     elapsed: float
+    batches: Minibatches
 
     @property
     def most_lanes(self) -> int:
-        """How many minibatches at a time a worker may have: with more than τ + 1 under way the bound would be met."""
+        """How many minibatches at a time a worker may have: with more than τ + 1 under way the bound would be met.
+
+        A worker with a shard of the data to itself has one: each lane would need a shard of its own.
+        """
+        if self.batches.sharded:
+            return 1
         under_way = MAX_WORKERS if self.max_staleness is None else self.max_staleness + 1
         return max(1, under_way // self.workers)
 
@@ -160,7 +169,8 @@ class FarServer:
     ) -> None:
         admission = Admission(task.max_staleness, task.policy, task.past)
         self._status = ChainStatus.after(task.past)
-        server = Server(task.chain, admission, task.steps, task.collector.record, self._status, task.past)
+        weights = shard_weights(task.batches, task.past.updates().worker)
+        server = Server(task.chain, admission, task.steps, task.collector.record, self._status, task.past, weights)
         self.desk = Desk(
             task.workers, hire, dismiss, silence=task.silence, held=min(5.0, task.silence / 4),
             most_lanes=task.most_lanes, pack=pack,
@@ -169,7 +179,7 @@ class FarServer:
         self._stop = threading.Event()
         clock = monotonic_clock(task.elapsed)
         self._service = Service(
-            task.index, server, self.desk, task.workers, task.care, self._stop, clock, self._cuts
+            task.index, server, self.desk, task.workers, task.care, self._stop, clock, self._cuts, task.batches.sharded
         )  # fmt: skip
         self._ended = False
         self._failure: Exception | None = None
@@ -242,7 +252,7 @@ class Follower:
         job = self._job
         return Task(
             self.index, self.chain, self.trace, self._recording.collector(), job.steps, job.workers, job.max_staleness,
-            job.policy, self._care, self._silence, self._clock(),
+            job.policy, self._care, self._silence, self._clock(), job.potential.minibatches,
         )  # fmt: skip
 
     def hear(self, report: Report) -> bool:

@@ -95,7 +95,7 @@ class Host:
             potential = self.potential
             if potential is None:
                 potential = load_model(self.settings["model"])
-                Worker(potential, self.settings["seed"], 0, 0).rehearse()
+                Worker(potential, self.settings["seed"], 0, who[1]).rehearse()  # with its own shard, if there are any
             work(potential, self.settings, self.socket, *who)
             status = 0
         except BaseException:

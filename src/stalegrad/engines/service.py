@@ -120,6 +120,8 @@ class Service:
         stop: set from outside to end early.
         clock: seconds since the run's start.
         checkpoint: saves the chain from time to time; None if nothing is to be saved.
+        needs_all: whether each worker has data that nobody else has: the chain then begins when all are there, and
+            ends with the first that is given up.
     """
 
     def __init__(
@@ -132,6 +134,7 @@ class Service:
         stop: Flag,
         clock: Callable[[], float],
         checkpoint: Checkpoint | None = None,
+        needs_all: bool = False,
     ) -> None:
         self.index, self.server, self.link = index, server, link
         self.events: list[Event] = []
@@ -140,6 +143,7 @@ class Service:
         self._workers = workers
         self._lanes = dict.fromkeys(range(workers), 0)  # that have joined
         self._flights = dict.fromkeys(range(workers), 0)  # what each worker has been given and not brought back
+        self._needs_all = self._wait_for_all = needs_all
         self._incarnation = dict.fromkeys(range(workers), 0)  # of the workers that are not given up
         self._faults = dict.fromkeys(range(workers), 0)  # in a row
         self._asked: dict[int, float] = {}  # when each worker that has work or is starting was last sent something
@@ -184,11 +188,24 @@ class Service:
             self._ready.add(worker)
             if not self._flights[worker]:
                 self._asked.pop(worker, None)
-            for lane in range(self._lanes[worker], arrival.lanes):
-                self._send(self.server.join(worker + lane * self._workers))
-                self._lanes[worker] += 1
+            for other in self._beginning(worker):
+                self._join(other, arrival.lanes)
         else:
             self._fail(worker, arrival.kind, arrival.details)
+
+    def _join(self, worker: int, lanes: int) -> None:
+        for lane in range(self._lanes[worker], lanes):
+            self._send(self.server.join(worker + lane * self._workers))
+            self._lanes[worker] += 1
+
+    def _beginning(self, worker: int) -> list[int]:
+        """Who is to be given work now that this worker is ready."""
+        if not self._wait_for_all:
+            return [worker]
+        if len(self._ready) < len(self._incarnation):
+            return []
+        self._wait_for_all = False
+        return sorted(self._ready)
 
     def _deliver(self, delivery: Delivery) -> None:
         begun = self._clock()
@@ -249,10 +266,11 @@ class Service:
             self._start(worker)
             return
         del self._incarnation[worker]
-        if not self._incarnation:
+        if self._needs_all or not self._incarnation:
+            who = f"worker {worker}, which alone has its shard of the data," if self._needs_all else "all workers"
             raise WorkersLost(
-                f"all workers of chain {self.index} were given up after failing {self._care.restarts + 1} times in a "
-                f"row; the last one {kind}: {details}"
+                f"{who} of chain {self.index} {'was' if self._needs_all else 'were'} given up after failing "
+                f"{self._care.restarts + 1} times in a row; the last one {kind}: {details}"
             )
 
 
