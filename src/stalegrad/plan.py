@@ -12,6 +12,7 @@ from stalegrad.checks import finite_array, one_of, whole_number
 from stalegrad.draws import Thinning
 from stalegrad.engines import Engine
 from stalegrad.engines.base import ALONE, Team, team_of
+from stalegrad.engines.shards import split_over
 from stalegrad.engines.tables import ENGINES
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels import Kernel
@@ -58,7 +59,8 @@ class Plan:
     def chain(self, server: int, rows: int = 1, first_repeat: int = 0) -> Chain:
         """A chain before its first update, in so many repetitions."""
         start = np.repeat(self.start[server : server + 1], rows, axis=0)
-        return Chain(self.kernels[server], start, self.seed, server, first_repeat)
+        split = split_over(getattr(self.engine, "shards", 1))
+        return Chain(self.kernels[server], start, self.seed, server, first_repeat, split)
 
     def about(self) -> dict[str, Any]:
         """What is worth noting in a trace."""

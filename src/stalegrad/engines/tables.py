@@ -55,7 +55,7 @@ def engine_table(engine: Engine) -> Table:
     """The plain table of an engine; of one that is not stalegrad's own, ``{"opaque": "what it is, in words"}``.
 
     >>> engine_table(Processes(threads=2, patience=60.0))
-    {'name': 'processes', 'patience': 60.0, 'restarts': 3, 'threads': 2}
+    {'name': 'processes', 'patience': 60.0, 'restarts': 3, 'threads': 2, 'shards': 1}
     """
     return ENGINES.write(engine)
 
