@@ -220,7 +220,7 @@ def test_a_bad_kernel_is_refused_by_the_path_of_its_key(toml, message):
 BAD_ENGINES = [
     ("{name = 'thread'}",
      "engine.name='thread': is no engine that is known. Did you mean 'threads'? Give one of: 'thre"),
-    ("{name = 'threads', threads = 2}", "engine.threads=2: is not known. Threads takes: patience, restarts, slow."),
+    ("{name = 'threads', threads = 2}", "engine.threads=2: is not known. Did you mean 'shards'? Threads takes: "),
     ("{name = 'threads', patience = 0}", "engine.patience=0: is out of range. Give a finite number > 0."),
     ("{name = 'threads', restarts = 1.5}", "engine.restarts=1.5: is not a whole number."),
     ("{name = 'processes', threads = 0}", "engine.threads=0: is out of range. Give a whole number ≥ 1."),
