@@ -63,10 +63,9 @@ def by_exchange(given: argparse.Namespace) -> list[dict[str, Any]]:
         steps = max(200, given.steps * 124 // max(size // 20, 124))
         words = ["--parameters", size, "--steps", steps, "--workers", *given.workers, "--rounds", given.rounds]
         found = measured("exchange.py", *words)["exchanges_per_second"]
-        for engine in ("processes", "threads"):
-            for workers in map(str, given.workers):
-                rates = {"bare": found["raw"][workers], "engine": found[engine][workers]}
-                rows.append({"engine": engine, "workers": int(workers), "parameters": size, "rates": rates})
+        for workers in map(str, given.workers):
+            rates = {"bare": found["raw"][workers], "engine": found["processes"][workers]}
+            rows.append({"engine": "processes", "workers": int(workers), "parameters": size, "rates": rates})
     return rows
 
 
