@@ -2,6 +2,7 @@
 
 import math
 import operator
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,6 +51,13 @@ def by_worker(name: str, value: Any) -> None:
     for worker, number in value.items():
         whole_number(name, worker)
         real_number(name, number, least=0)
+
+
+def folder_name(name: str, value: Any) -> str:
+    """A path as text."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise ArgumentError(name, value, "is not a path", "Give the name of a folder.")
+    return str(os.fspath(value))
 
 
 def one_of(name: str, value: Any, allowed: Sequence[str]) -> str:

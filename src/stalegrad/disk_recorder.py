@@ -14,7 +14,9 @@ from stalegrad.types import Array
 
 
 class DiskRecorder:
-    """Streams the draws of all chains to the folder of a run, and saves the chains from time to time.
+    """Streams the draws of chains to the folder of a run, and saves the chains from time to time.
+
+    A chain's part of the folder is opened when its recorder is asked for: other processes may have the other chains.
 
     Args:
         folder: the run's.
@@ -39,7 +41,8 @@ class DiskRecorder:
     ) -> None:
         self._thinning = thinning
         self._writer = Writer(folder, on_error)
-        self._keepers = [ChainKeeper(self._writer, s, of, size, dtype, every) for s, of in enumerate(chains)]
+        self._chains, self._size, self._dtype, self._every = chains, size, dtype, every
+        self._keepers: dict[int, ChainKeeper] = {}
 
     @property
     def failure(self) -> StoreError | None:
@@ -53,21 +56,40 @@ class DiskRecorder:
 
     def checkpoint(self, server: int) -> Checkpoint:
         """What saves a chain."""
-        return self._keepers[server]
+        return self._keeper(server)
 
     def latest(self, server: int) -> tuple[int, Array] | None:
         """The number and a copy of a chain's latest draw, while the run goes on; None if there is none at hand."""
-        keeper = self._keepers[server]
-        draw = keeper.latest()
-        return None if draw is None else (keeper.kept, draw)
+        keeper = self._keepers.get(server)
+        draw = None if keeper is None else keeper.latest()
+        return None if keeper is None or draw is None else (keeper.kept, draw)
 
     def of(self, server: int) -> Record:
         """The recorder of one server."""
-        return _ChainRecorder(self._keepers[server], self._thinning)
+        return _ChainRecorder(self._keeper(server), self._thinning)
+
+    def settle(self) -> StoreError | None:
+        """Wait until everything is written."""
+        self.close()
+        return self.failure if self.stops else None
+
+    def arrays(self, server: int) -> tuple[Array, ...]:
+        """Nothing: what is on disk can be seen by all."""
+        return ()
+
+    def reserve(self, server: int, kept: int) -> tuple[Array, ...]:
+        """Nothing, as above."""
+        return ()
 
     def close(self) -> None:
-        """Wait until everything is written."""
+        """Wait until everything is written. Calling it again does nothing."""
         self._writer.close()
+
+    def _keeper(self, server: int) -> ChainKeeper:
+        if server not in self._keepers:
+            of = self._chains[server]
+            self._keepers[server] = ChainKeeper(self._writer, server, of, self._size, self._dtype, self._every)
+        return self._keepers[server]
 
 
 class _ChainRecorder:

@@ -11,6 +11,7 @@ from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
 from stalegrad.draws import Thinning
 from stalegrad.engines import Engine
+from stalegrad.engines.base import ALONE, Team, team_of
 from stalegrad.engines.tables import ENGINES
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels import Kernel
@@ -29,6 +30,7 @@ class Plan:
     Args:
         start: θ_0 of every chain, (S, n).
         initial: the same if the user gave it, else None.
+        team: the processes that make the run.
     """
 
     potential: Potential
@@ -43,6 +45,7 @@ class Plan:
     thinning: Thinning
     start: Array
     initial: Array | None
+    team: Team = ALONE
 
     def chain(self, server: int, rows: int = 1, first_repeat: int = 0) -> Chain:
         """A chain before its first update, in so many repetitions."""
@@ -92,9 +95,12 @@ def make_plan(
     start, given = starts(initial, servers, potential)
     thinning = Thinning(burn_in, thin)
     thinning.refuse_unless_some(steps)
+    team = team_of(chosen, servers, workers)
+    team.meet(potential, seed)
     return Plan(
-        potential, kernels, chosen, steps, workers, servers, max_staleness, policy, seed, thinning, start, given
-    )
+        potential, kernels, chosen, steps, team.workers, servers, max_staleness, policy, seed, thinning, start, given,
+        team,
+    )  # fmt: skip
 
 
 def check_potential(potential: Any) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 from stalegrad.chain import Chain
 from stalegrad.checks import whole_number
 from stalegrad.draws import DrawStats, Thinning, Window, keep
+from stalegrad.errors import StalegradError
 from stalegrad.noise import MAX_REPEATS
 from stalegrad.potentials import Potential
 from stalegrad.server import Record
@@ -57,6 +58,19 @@ class Recorder:
         """The recorder of one server."""
         columns = (self._draws, *self._stats)
         return ChainRecorder(server, self._thinning, self._kept, *(column[:, server] for column in columns))
+
+    def settle(self) -> StalegradError | None:
+        """What is in memory is as safe as it gets."""
+        return None
+
+    def arrays(self, server: int) -> tuple[Array, ...]:
+        """The draws of a chain and what was noted beside each of them, as they lie in memory."""
+        return tuple(column[0, server, : self._kept[server]] for column in (self._draws, *self._stats))
+
+    def reserve(self, server: int, kept: int) -> tuple[Array, ...]:
+        """The same arrays, for somebody to fill with so many draws."""
+        self._kept[server] = kept
+        return self.arrays(server)
 
     def _common(self, array: Array) -> Array:
         shared = array[:, :, : min(self._kept)]

@@ -11,7 +11,7 @@ from stalegrad.admission import Policy
 from stalegrad.checks import one_of, real_number, whole_number
 from stalegrad.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
 from stalegrad.draws import Thinning
-from stalegrad.engines import Engine, Inline, Job, Outcome, available_cores
+from stalegrad.engines import Engine, Inline, Job, Outcome
 from stalegrad.engines.inline import execute
 from stalegrad.errors import ArgumentError, GradientError, StoreError
 from stalegrad.kernels import Kernel
@@ -56,14 +56,15 @@ def sample(
         potential: the model, see :mod:`stalegrad.potentials`.
         kernel: the sampler; a sequence gives every server its own, with its own step size.
         steps: L, accepted updates of each chain.
-        workers: W, workers of each server.
+        workers: W, workers of each server. With ``engine="mpi"`` the number of ranks decides.
         servers: S, independent chains.
         max_staleness: τ, the bound on staleness; None for no bound.
         policy: at the bound ``"drop"`` the gradient (the paper's) or let workers ``"wait"`` so that it holds.
         seed: of everything random. Inline, the same seed gives the same bits; on a real engine the order of arrival
             differs from run to run, and ``replay(run.trace, ...)`` gives the same bits.
-        engine: ``"threads"`` (the default), ``"processes"``, ``"inline"`` (a simulated cluster, executed in this
-            thread; the default with ``repeats``), or an engine object such as ``sg.engines.Processes(threads=2)``.
+        engine: ``"threads"`` (the default), ``"processes"``, ``"mpi"`` (all ranks of an ``mpiexec`` or ``srun`` call
+            this function), ``"inline"`` (a simulated cluster, executed in this thread; the default with ``repeats``),
+            or an engine object such as ``sg.engines.Processes(threads=2)``.
         initial: θ_0, (n,) for all chains or (S, n); None for the model's own start.
         burn_in: updates of each chain that are not kept.
         thin: keep every thin-th update after that.
@@ -81,6 +82,7 @@ def sample(
 
     Returns:
         A :class:`Run`. Ctrl-C and SIGTERM end it early with what has been sampled so far, ``run.interrupted`` says so.
+        With ``engine="mpi"`` rank 0 returns; the other ranks end here, see :class:`stalegrad.engines.MPI`.
 
     Raises:
         RunFailed: all workers of a chain failed too often in a row, or the store could not be written; the exception's
@@ -119,7 +121,7 @@ def sample(
         variables=potential.variables,
     )
     run = _checked(run, outcome)
-    if progress and repeats is None:
+    if progress and repeats is None and plan.team.leads:
         _tell_findings(run, potential, plan.kernels)
     return run
 
@@ -243,6 +245,8 @@ def _job(plan: Plan, recorder: Recorder) -> Job:
         max_staleness=plan.max_staleness,
         policy=plan.policy,
         seed=plan.seed,
+        recording=recorder,
+        team=plan.team,
     )
 
 
@@ -257,7 +261,7 @@ def _run(
     plan: Plan, job: Job, recorder: "Recorder | DiskRecorder", progress: bool, functions: Mapping[str, TestFunction]
 ) -> Outcome:
     """Run the job with a display beside it."""
-    if not progress:
+    if not progress or not plan.team.leads:
         return plan.engine.run(job)
     from stalegrad.progress import Progress, RunningAverages, verdict  # rich takes a while to import
 
@@ -268,7 +272,7 @@ def _run(
     finally:
         averages.close()
     if outcome.timing is not None:
-        print(verdict(outcome.timing, job.servers, job.workers, available_cores()), file=sys.stderr)
+        print(verdict(outcome.timing, job.servers, job.workers, plan.team.cores), file=sys.stderr)
     return outcome
 
 
@@ -281,7 +285,7 @@ def _run_stored(storage: "Storage", progress: bool, functions: Mapping[str, Test
             outcome = Outcome((), failure=failure)
         outcome = storage.finish(outcome)
     run = _checked(storage.run(outcome), outcome)
-    if progress:
+    if progress and storage.plan.team.leads:
         _tell_findings(run, storage.plan.potential, storage.plan.kernels)
     return run
 

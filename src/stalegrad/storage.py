@@ -15,11 +15,12 @@ from stalegrad.chain import Chain
 from stalegrad.disk_recorder import DiskRecorder
 from stalegrad.draws import DrawStats
 from stalegrad.engines import Engine, Event, Job, Outcome, Timing, engine_from_table, engine_table
+from stalegrad.engines.base import begin
 from stalegrad.errors import ArgumentError, StoreError
 from stalegrad.jobs import JobFile
 from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
 from stalegrad.plain import OPAQUE
-from stalegrad.plan import Kernels, Plan, make_plan
+from stalegrad.plan import Kernels, Plan, chosen_engine, make_plan
 from stalegrad.potentials import Potential
 from stalegrad.potentials.base import split
 from stalegrad.result import Run
@@ -44,16 +45,33 @@ class Storage:
     """A run that is being written: its plan, its folder, which is locked, and what has happened so far.
 
     Use it in a ``with`` block: the folder is let go at the end, and what ends the block with an exception is noted.
+    Where several processes make a run together, the one that leads holds the lock and notes how the run is doing; the
+    others, which have no lock, write nothing but the chains that they run.
     """
 
     def __init__(
-        self, plan: Plan, folder: Path, lock: Lock, past: tuple[ChainTrace, ...], every: float, on_error: OnError
+        self,
+        plan: Plan,
+        folder: Path,
+        lock: Lock | None,
+        past: tuple[ChainTrace, ...],
+        every: float,
+        on_error: OnError,
     ) -> None:
         self.plan, self.folder, self._lock, self._past = plan, folder, lock, past
         info = inspect(folder)
         self._commits = info.chains
-        # Read before anything is written: a damaged state leaves the store as it is.
-        self._states = [read_state(chain_folder(folder, s), of) for s, of in enumerate(info.chains)]
+        model = plan.potential
+        self._closed = False
+        if lock is not None:
+            self._begin(info)
+        self.recorder = DiskRecorder(folder, info.chains, plan.thinning, model.size, model.dtype, every, on_error)
+
+    def _begin(self, info: Info) -> None:
+        """Note that the run is going on."""
+        plan = self.plan
+        for s, of in enumerate(info.chains):  # before anything is written: a damaged state leaves the store as it is
+            read_state(chain_folder(self.folder, s), of)
         self._sessions = [
             *info.sessions,
             {
@@ -64,10 +82,7 @@ class Storage:
                 "from": info.updates,
             },
         ]
-        folders.write_status(folder, "running", self._sessions, None)
-        model = plan.potential
-        self.recorder = DiskRecorder(folder, info.chains, plan.thinning, model.size, model.dtype, every, on_error)
-        self._closed = False
+        folders.write_status(self.folder, "running", self._sessions, None)
 
     @classmethod
     def create(
@@ -80,9 +95,13 @@ class Storage:
         job: Mapping[str, Any] | None = None,
     ) -> "Storage":
         """The folder of a new run."""
-        states = [plan.chain(s).snapshot() for s in range(plan.servers)]
-        folder, lock = folders.create(path, _configuration(plan, job), VERSION, plan.initial, states)
-        return cls(plan, folder, lock, (), every, on_error)
+
+        def make() -> "Storage":
+            states = [plan.chain(s).snapshot() for s in range(plan.servers)]
+            folder, lock = folders.create(path, _configuration(plan, job), VERSION, plan.initial, states)
+            return cls(plan, folder, lock, (), every, on_error)
+
+        return plan.team.first(make, _place, lambda place: cls(plan, Path(place), None, (), every, on_error))
 
     @classmethod
     def open(
@@ -100,28 +119,35 @@ class Storage:
         """The folder of a run that goes on."""
         info = inspect(path)
         asked = info.configuration
+        chosen = engine_from_table(asked["engine"]) if engine is None else chosen_engine(engine)
+        begin(chosen)
         if potential is None:
             potential = _model_of_job(info)
         initial = folders.read_initial(info.path)
         plan = make_plan(
             potential, _stored_kernels(info) if kernel is None else kernel,
-            engine=engine_from_table(asked["engine"]) if engine is None else engine,
-            steps=info.steps if steps is None else steps, workers=asked["workers"] if workers is None else workers,
-            initial=initial, **{name: asked[name] for name in _KEPT},
+            engine=chosen, steps=info.steps if steps is None else steps,
+            workers=asked["workers"] if workers is None else workers, initial=initial,
+            **{name: asked[name] for name in _KEPT},
         )  # fmt: skip
-        _refuse_another_run(info, plan)
-        lock = Lock(info.path)
-        try:
-            info = inspect(path)  # again: another process may have gone on until a moment ago
-            if plan.steps < max(info.updates):
-                problem = f"is less than the {max(info.updates)} updates that the run has made"
-                raise ArgumentError("steps", steps, problem, "Give more, or None for what the run was to have.")
-            remove_partial(info.path)
-            past = tuple(folders.read_trace(info.path, s, of.rows) for s, of in enumerate(info.chains))
-            return cls(plan, info.path, lock, past, every, on_error)
-        except BaseException:
-            lock.release()
-            raise
+
+        def take() -> "Storage":
+            _refuse_another_run(info, plan)
+            lock = Lock(info.path)
+            try:
+                now = inspect(path)  # again: another process may have gone on until a moment ago
+                if plan.steps < max(now.updates):
+                    problem = f"is less than the {max(now.updates)} updates that the run has made"
+                    raise ArgumentError("steps", steps, problem, "Give more, or None for what the run was to have.")
+                remove_partial(now.path)
+                return cls(plan, now.path, lock, _past(now), every, on_error)
+            except BaseException:
+                lock.release()
+                raise
+
+        return plan.team.first(
+            take, _place, lambda place: cls(plan, Path(place), None, _past(inspect(place)), every, on_error)
+        )
 
     def job(self) -> Job:
         """What is left to do."""
@@ -141,6 +167,8 @@ class Storage:
             seed=plan.seed,
             past=past,
             checkpoint=self.recorder.checkpoint,
+            recording=self.recorder,
+            team=plan.team,
         )
 
     def finish(self, outcome: Outcome) -> Outcome:
@@ -170,14 +198,17 @@ class Storage:
                 self.recorder.close()
                 self._end("failed", f"{kind.__name__}: {error}" if kind else "it was given up", None)
         finally:
-            self._lock.release()
+            if self._lock is not None:
+                self._lock.release()
 
     def _chain(self, server: int) -> Chain:
-        chain = self.plan.chain(server)
-        chain.restore(self._commits[server].updates, self._states[server])
+        chain, of = self.plan.chain(server), self._commits[server]
+        chain.restore(of.updates, read_state(chain_folder(self.folder, server), of))
         return chain
 
     def _end(self, state: str, failure: str | None, timing: Timing | None) -> None:
+        if self._lock is None:
+            return
         session = self._sessions[-1]
         session["ended"] = folders.now()
         if timing is not None:
@@ -188,6 +219,15 @@ class Storage:
             log.warning("how the run ended could not be noted in %s: %s", self.folder, error)
 
 
+def _place(storage: Storage) -> str:
+    return str(storage.folder.absolute())
+
+
+def _past(info: Info) -> tuple[ChainTrace, ...]:
+    """What has happened to the chains of a stored run."""
+    return tuple(folders.read_trace(info.path, s, of.rows) for s, of in enumerate(info.chains))
+
+
 def stored_run(path: str | os.PathLike[str], potential: Potential | None = None) -> Run:
     """A run as the last checkpoints of its chains have it; draws stay on disk until they are asked for."""
     info = inspect(path)
@@ -196,7 +236,7 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
     draws = tuple(StoredArray(home / "draws", of.draws) for home, of in homes)
     common = min(info.draws)
     stats = np.stack([StoredArray(home / "stats", of.draws)[:common] for home, of in homes])
-    traces = tuple(folders.read_trace(folder, s, of.rows) for s, of in enumerate(info.chains))
+    traces = _past(info)
     last = info.sessions[-1] if info.sessions else {}
     model = asked["model"]
     about = {

@@ -30,22 +30,31 @@ KERNELS: tuple[Kernel, ...] = (
 
 
 def check_engine(
-    engine: Engine, *, servers: Sequence[int] = (1, 3), workers: Sequence[int] = (1, 4), steps: int = 150
+    engine: Engine,
+    *,
+    servers: Sequence[int] = (1, 3),
+    workers: Sequence[int] = (1, 4),
+    steps: int = 150,
+    folder: Path | None = None,
 ) -> None:
     """Raise AssertionError, naming the promise, unless an engine keeps all promises.
+
+    Of an engine that spans several processes, such as MPI, all of them call this, and the run returns in each.
 
     Args:
         engine: to be checked.
         servers: the numbers of servers to try.
         workers: the numbers of workers a server to try.
         steps: updates of each chain.
+        folder: an empty one that all these processes see; None makes one for a single process.
     """
     for s in servers:
         for w in workers:
             check_replay(engine, KERNELS[(s + w) % len(KERNELS)], servers=s, workers=w, steps=steps)
     check_bound(engine, steps=steps)
     check_own_step_sizes(engine, steps=steps)
-    check_faults(engine, steps=steps)
+    with tempfile.TemporaryDirectory() as own:
+        check_faults(engine, steps=steps, folder=folder or Path(own))
 
 
 def check_replay(engine: Engine, kernel: Kernel, *, servers: int, workers: int, steps: int) -> Run:
@@ -93,31 +102,30 @@ def check_own_step_sizes(engine: Engine, *, steps: int) -> None:
     _promise(np.array_equal(again.draws, run.draws), "the replay differs with a kernel per server")
 
 
-def check_faults(engine: Engine, *, steps: int) -> None:
+def check_faults(engine: Engine, *, steps: int, folder: Path) -> None:
     """A worker that raises or sends NaN is reported and replaced; if all fail for good, the draws so far are kept."""
     if type(engine).__name__ == "Inline":
         return  # there are no workers to fail
     kernel = KERNELS[0]
-    with tempfile.TemporaryDirectory() as folder:
-        potential = FaultyModel(Path(folder) / "calls", {20: "raise", 40: "nan"})
-        run = sample(potential, kernel, steps=steps, workers=2, seed=7, engine=engine, progress=False)
-        kinds = sorted(event.kind for event in run.events)
-        _promise(kinds == ["raised", "refused"], f"faults were reported as {kinds}")
-        told = next(event.details for event in run.events if event.kind == "raised")
-        _promise("injected fault" in told, f"the worker's own traceback is missing: {told}")
-        _promise(run.trace.chains[0].steps == steps, "the run did not complete after faults")
-        again = replay(run.trace, small_model(), kernel)
-        _promise(np.array_equal(again.draws, run.draws), "the replay differs after faults")
-        forever = FaultyModel(Path(folder) / "forever", dict.fromkeys(range(30, 10_000), "raise"))
-        try:
-            sample(forever, kernel, steps=steps, workers=2, seed=7, engine=engine, progress=False)
-        except RunFailed as failure:
-            made = failure.run.trace.chains[0].steps
-            _promise(0 < made < steps, f"{made} updates were kept of a run that failed half way")
-            _promise(len(failure.run.draws[0]) == made, "draws were lost")
-            _promise("injected fault" in str(failure), f"the failure does not say why: {failure}")
-        else:
-            _promise(False, "workers that always fail did not end the run")
+    potential = FaultyModel(folder / "calls", {20: "raise", 40: "nan"})
+    run = sample(potential, kernel, steps=steps, workers=2, seed=7, engine=engine, progress=False)
+    kinds = sorted(event.kind for event in run.events)
+    _promise(kinds == ["raised", "refused"], f"faults were reported as {kinds}")
+    told = next(event.details for event in run.events if event.kind == "raised")
+    _promise("injected fault" in told, f"the worker's own traceback is missing: {told}")
+    _promise(run.trace.chains[0].steps == steps, "the run did not complete after faults")
+    again = replay(run.trace, small_model(), kernel)
+    _promise(np.array_equal(again.draws, run.draws), "the replay differs after faults")
+    forever = FaultyModel(folder / "forever", dict.fromkeys(range(30, 10_000), "raise"))
+    try:
+        sample(forever, kernel, steps=steps, workers=2, seed=7, engine=engine, progress=False)
+    except RunFailed as failure:
+        made = failure.run.trace.chains[0].steps
+        _promise(0 < made < steps, f"{made} updates were kept of a run that failed half way")
+        _promise(len(failure.run.draws[0]) == made, "draws were lost")
+        _promise("injected fault" in str(failure), f"the failure does not say why: {failure}")
+    else:
+        _promise(False, "workers that always fail did not end the run")
 
 
 def small_model() -> GaussianMean:

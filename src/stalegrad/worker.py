@@ -22,3 +22,8 @@ class Worker:
         """g̃ at ``point`` (1, n) on this worker's minibatch number ``count``, into ``out`` (1, n)."""
         indices = self.potential.minibatches.draw(self.seed, self.chain, self.worker, count)
         self.potential.gradients(point, indices[None], out)
+
+    def rehearse(self) -> None:
+        """Compute one gradient, so that whatever compiles on first use has done so before anybody waits for it."""
+        point = self.potential.initial()[None]
+        self.compute(point, 0, point.copy())

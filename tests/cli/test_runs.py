@@ -419,7 +419,7 @@ class TestUsage:
         ("arguments", "complaint"),
         [
             (["run"], "Missing argument 'FILE.toml'"),
-            (["run", "job.toml", "--engine", "mpi"], "'mpi' is not one of 'threads', 'processes', 'inline'"),
+            (["run", "job.toml", "--engine", "smp"], "'smp' is not one of 'threads', 'processes', 'mpi', 'inline'"),
             (["run", "job.toml", "--workers", "0"], "'--workers'"),
             (["run", "job.toml", "--steps", "many"], "'--steps'"),
             (["run", "job.toml", "--store", __file__], "is a file"),

@@ -146,6 +146,34 @@ def test_faults_in_a_row_are_bounded_but_not_faults_in_all():
         serve(ScriptedLink({10: die, 11: die}), workers=1, care=Care(restarts=1))
 
 
+def test_where_workers_come_and_go_a_death_is_no_fault():
+    def die(link):
+        link.queue = []
+        return Failure(0, link.incarnation[0], "died", "again")
+
+    link = ScriptedLink(dict.fromkeys(range(10, 20), die))
+    service = serve(link, workers=1, care=Care(restarts=0, elastic=True))
+    assert [event.kind for event in service.events] == ["died"] * 10
+
+    def fail(link):
+        return Failure(0, link.incarnation[0], "raised", "again")
+
+    with pytest.raises(WorkersLost, match="the last one raised"):
+        serve(ScriptedLink({10: fail}), workers=1, care=Care(restarts=0, elastic=True))
+
+
+def test_an_empty_place_is_not_waited_for():
+    """An hour passes before anybody comes."""
+
+    def wait(link):
+        link.time += 3600.0
+
+    link = ScriptedLink({1: wait, 2: lambda link: Ready(0, 0)}, late=[0])
+    assert serve(link, workers=1, care=Care(patience=1.0, elastic=True)).events == []
+    with pytest.raises(WorkersLost, match="the last one hung"):
+        serve(ScriptedLink(dict.fromkeys(range(1, 9), wait), late=[0]), workers=1, care=Care(patience=1.0))
+
+
 @pytest.mark.parametrize("care", [{"patience": 0}, {"patience": -1.0}, {"restarts": -1}, {"restarts": 1.5}])
 def test_care_is_checked(care):
     with pytest.raises(sg.ArgumentError):

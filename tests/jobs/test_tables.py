@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stalegrad as sg
-from stalegrad.engines import Inline, Processes, Threads, engine_from_table, engine_table
+from stalegrad.engines import MPI, Inline, Processes, Threads, engine_from_table, engine_table
 from stalegrad.engines.tables import ENGINES, LAWS
 from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
 from stalegrad.kernels.tables import KERNELS, SCHEDULES
@@ -40,6 +41,8 @@ CLUSTERS = [
     Threads(patience=AWKWARD, restarts=0, slow={3: AWKWARD, 0: 1}),
     Processes(),
     Processes(patience=5, restarts=9, threads=2, slow={1: 0.5}),
+    MPI(),
+    MPI(patience=5, restarts=9, everywhere=True, elastic=Path("ports"), heartbeat=AWKWARD, slow={1: 0.5}),
     Inline(),
     Inline(compute=AWKWARD, network=1e-4, update=np.float64(1e-3)),
     Inline(compute=ConstantTime(2.0), network=Network(latency=AWKWARD)),
@@ -222,6 +225,10 @@ BAD_ENGINES = [
     ("{name = 'processes', slow = 1}", "engine.slow=1: is not a mapping. Give a number by worker, such as {3: 0.5}."),
     ("{name = 'processes', slow = {first = 1}}", "engine.slow.first=1: is not under the number of a worker. Count fro"),
     ("{name = 'processes', slow = {1 = -1}}", "engine.slow=-1: is out of range. Give a finite number ≥ 0."),
+    ("{name = 'mpi', slow = {1 = -1}}", "engine.slow=-1: is out of range. Give a finite number ≥ 0."),
+    ("{name = 'mpi', heartbeat = 0}", "engine.heartbeat=0: is out of range. Give a finite number > 0."),
+    ("{name = 'mpi', elastic = 1}", "engine.elastic=1: is not a path. Give the name of a folder."),
+    ("{name = 'mpi', comm = 'world'}", "engine.comm='world': cannot be given in a table. Leave it out, or write a sc"),
     ("{name = 'inline', compute = -1}", "engine.compute=-1: is out of range. Give a finite number ≥ 0."),
     ("{name = 'inline', compute = {name = 'Normal'}}",
      "engine.compute.name='Normal': is no law that is known. Did you"),

@@ -11,10 +11,12 @@ import typer
 
 import stalegrad
 from stalegrad.cli.common import console, written
+from stalegrad.engines.base import begin
 from stalegrad.engines.tables import ENGINES
 from stalegrad.errors import ArgumentError, GradientError, StalegradError
 from stalegrad.jobs import JobFile, ModelFunction
 from stalegrad.noise import MAX_CHAINS, MAX_WORKERS
+from stalegrad.plan import chosen_engine
 from stalegrad.potentials import Potential
 from stalegrad.result import Run, RunFailed
 
@@ -72,6 +74,7 @@ def run(
     job = JobFile.read(file).changed(engine=engine, workers=workers, servers=servers, steps=steps, seed=seed)
     place = store or job.store or _free(RUNS / job.name)
     job = job.changed(store=place)
+    begin(job.engine_object())
     potential = job.potential()
     _finish(place, lambda: sample(potential, progress=not quiet, **job.arguments(potential)), potential, quiet)
 
@@ -93,12 +96,14 @@ def resume(
     from stalegrad.store import inspect
 
     job = _job(inspect(folder).configuration.get("job"))
+    chosen = None if engine is None else chosen_engine(engine) if job is None else job.engine_object(engine)
+    begin(chosen)
     potential = None
     if model is not None:
         arguments, folders = ({}, ()) if job is None else (job.model.arguments, (job.folder,))
         potential = ModelFunction(model, arguments).potential(Path.cwd(), *folders)
     settings: dict[str, Any] = {
-        "engine": job.engine_object(engine) if job is not None and engine is not None else engine,
+        "engine": chosen,
         "workers": workers,
         "steps": steps,
         "progress": not quiet,

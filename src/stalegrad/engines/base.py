@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from stalegrad.admission import Policy
 from stalegrad.chain import Chain
@@ -11,6 +11,9 @@ from stalegrad.errors import StalegradError
 from stalegrad.potentials.base import Potential
 from stalegrad.server import ChainStatus, Record
 from stalegrad.trace import ChainTrace
+from stalegrad.types import Array
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Job:
         seed: of everything random.
         past: the trace of each chain until now, where a run goes on that had stopped.
         checkpoint: gives what saves the chain of server s from time to time.
+        recording: where the draws are, for engines whose servers are spread over processes.
+        team: those processes.
     """
 
     potential: Potential
@@ -44,6 +49,8 @@ class Job:
     seed: int
     past: tuple[ChainTrace, ...] = ()
     checkpoint: Callable[[int], "Checkpoint"] | None = None
+    recording: "Recording | None" = None
+    team: "Team | None" = None
 
     def past_of(self, server: int) -> ChainTrace | None:
         """What happened to a chain before."""
@@ -81,6 +88,22 @@ class Checkpoint(Protocol):
 
     def save(self, chain: Chain, rows: Callable[[int], ChainTrace], events: Sequence[Event]) -> None:
         """Save the chain, its trace (``rows(k)`` gives the rows from number k on) and the faults of its workers."""
+        ...
+
+
+class Recording(Protocol):
+    """Where the draws of a run are kept. Each process has its own, with the chains of the servers that it runs."""
+
+    def settle(self) -> StalegradError | None:
+        """Wait until all that was recorded here is safe; why it is not, if that ends the run."""
+        ...
+
+    def arrays(self, server: int) -> tuple[Array, ...]:
+        """What is recorded here of a chain and cannot be seen by other processes."""
+        ...
+
+    def reserve(self, server: int, kept: int) -> tuple[Array, ...]:
+        """Room for such arrays of so many draws, to take over what another process has recorded."""
         ...
 
 
@@ -127,8 +150,73 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class Team(Protocol):
+    """The processes that call :func:`stalegrad.sample` together, each executing the same script."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that makes the store, shows progress and returns the run."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """W: the most workers that a server may have."""
+        ...
+
+    @property
+    def cores(self) -> int:
+        """How many processors all of them may use."""
+        ...
+
+    def meet(self, potential: Potential, seed: int) -> None:
+        """Wait for the others, and refuse to start if they were called with another model or seed."""
+        ...
+
+    def first(self, lead: Callable[[], T], tell: Callable[[T], str], follow: Callable[[str], T]) -> T:
+        """Have the leader do something, ``tell`` the others of it, and let them ``follow``. If it fails, all fail."""
+        ...
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The team of an engine that is called by one process."""
+
+    workers: int = 1
+    leads = True
+
+    @property
+    def cores(self) -> int:
+        """Of this process."""
+        return available_cores()
+
+    def meet(self, potential: Potential, seed: int) -> None:
+        """There is nobody to wait for."""
+
+    def first(self, lead: Callable[[], T], tell: Callable[[T], str], follow: Callable[[str], T]) -> T:
+        """There is nobody to tell."""
+        return lead()
+
+
+ALONE = Alone()
+
+
+def team_of(engine: Any, servers: int, workers: int) -> Team:
+    """The processes among which an engine spreads so many servers, of so many workers each."""
+    team: Team = engine.team(servers, workers) if hasattr(engine, "team") else Alone(workers)
+    return team
+
+
+def begin(engine: Any) -> None:
+    """Say that this process has set out to take part in a run: the others of an engine's team count on it now."""
+    if hasattr(engine, "begin"):
+        engine.begin()
+
+
 class Engine(Protocol):
-    """Anything that can run a job."""
+    """Anything that can run a job. One that spans processes has a method ``team`` besides, see :func:`team_of`.
+
+    If its processes wait for each other it has a method ``begin``, too, see :func:`begin`.
+    """
 
     def run(self, job: Job) -> Outcome:
         """Run the job to its end, or until it is interrupted, and return what happened."""

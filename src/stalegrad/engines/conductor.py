@@ -14,14 +14,8 @@ from stalegrad.server import Server
 def conduct(job: Job, link: Callable[[int], Link], care: Care) -> Outcome:
     """Run every server of the job in a thread of its own, with the links that ``link`` makes."""
     stop, interrupted = threading.Event(), threading.Event()
-    clock = monotonic_clock(_elapsed(job))
-    services = []
-    for s in range(job.servers):
-        past = job.past_of(s)
-        admission = Admission(job.max_staleness, job.policy, past)
-        server = Server(job.chain(s), admission, job.steps, job.record(s), job.status[s], past)
-        checkpoint = job.checkpoint(s) if job.checkpoint else None
-        services.append(Service(s, server, link(s), job.workers, care, stop, clock, checkpoint))
+    clock = monotonic_clock(elapsed(job))
+    services = [make_service(job, s, link(s), job.workers, care, stop, clock) for s in range(job.servers)]
     failures: list[BaseException] = []
 
     def serve(service: Service) -> None:
@@ -46,13 +40,24 @@ def conduct(job: Job, link: Callable[[int], Link], care: Care) -> Outcome:
     return Outcome(
         chains=tuple(service.server.trace for service in services),
         events=tuple(sorted((e for service in services for e in service.events), key=lambda e: e.time)),
-        timing=_total([service.timing for service in services]),
+        timing=total([service.timing for service in services]),
         interrupted=interrupted.is_set(),
         failure=expected[0] if expected else None,
     )
 
 
-def _elapsed(job: Job) -> float:
+def make_service(
+    job: Job, s: int, link: Link, workers: int, care: Care, stop: threading.Event, clock: Callable[[], float]
+) -> Service:
+    """The service of server s, before it starts."""
+    past = job.past_of(s)
+    admission = Admission(job.max_staleness, job.policy, past)
+    server = Server(job.chain(s), admission, job.steps, job.record(s), job.status[s], past)
+    checkpoint = job.checkpoint(s) if job.checkpoint else None
+    return Service(s, server, link, workers, care, stop, clock, checkpoint)
+
+
+def elapsed(job: Job) -> float:
     """The seconds of a run's past, by the clock of the chain that went on for longest."""
     return max((float(past.time[-1]) for past in job.past if past.time is not None and len(past)), default=0.0)
 
@@ -70,7 +75,8 @@ def _join(threads: list[threading.Thread], stop: threading.Event, interrupted: t
             stop.set()
 
 
-def _total(timings: list[Timing]) -> Timing:
+def total(timings: list[Timing]) -> Timing:
+    """The timing of several services together."""
     return Timing(
         wall=max(t.wall for t in timings),
         gradients=sum(t.gradients for t in timings),

@@ -24,7 +24,8 @@ from typing import Any
 
 import cloudpickle
 
-from stalegrad.engines.shared import Bell, Nap, Slots
+from stalegrad.engines.shared import Bell, Slots
+from stalegrad.engines.waiting import Nap
 from stalegrad.potentials.base import Potential
 from stalegrad.worker import Worker
 
@@ -93,7 +94,7 @@ class Host:
             potential = self.potential
             if potential is None:
                 potential = load_model(self.settings["model"])
-                try_model(potential, self.settings["seed"])
+                Worker(potential, self.settings["seed"], 0, 0).rehearse()
             work(potential, self.settings, self.socket, *who)
             status = 0
         except BaseException:
@@ -107,7 +108,7 @@ class Host:
         """The model with its compiled code loaded. If that fails, each worker tries for itself and can report why."""
         try:
             potential = load_model(self.settings["model"])
-            try_model(potential, self.settings["seed"])
+            Worker(potential, self.settings["seed"], 0, 0).rehearse()
             return potential
         except Exception:
             return None
@@ -174,12 +175,6 @@ def load_model(parts: list[tuple[int, int]]) -> Potential:
     views = [memoryview(array)[:size] for array, (_, size) in zip(arrays, parts[1:], strict=True)]
     potential: Potential = pickle.loads(memoryview(body)[: parts[0][1]], buffers=views)
     return potential
-
-
-def try_model(potential: Potential, seed: int) -> None:
-    """Compute one gradient, so that whatever compiles on first use has done so before the worker says it is ready."""
-    point = potential.initial()[None]
-    Worker(potential, seed, 0, 0).compute(point, 0, point.copy())
 
 
 def _die_with_parent() -> None:

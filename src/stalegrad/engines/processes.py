@@ -24,7 +24,8 @@ from stalegrad.engines.base import Job, Outcome
 from stalegrad.engines.conductor import conduct
 from stalegrad.engines.process_host import MESSAGE, store_model
 from stalegrad.engines.service import Arrival, Care, Delivery, Failure, Ready, WorkersLost
-from stalegrad.engines.shared import Bell, Nap, Slots, anonymous_file
+from stalegrad.engines.shared import Bell, Slots, anonymous_file
+from stalegrad.engines.waiting import Nap
 from stalegrad.errors import ArgumentError
 from stalegrad.server import Gradient
 from stalegrad.types import Array

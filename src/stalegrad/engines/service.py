@@ -83,10 +83,13 @@ class Care:
     Args:
         patience: seconds after which a worker that does not answer counts as hung; None waits for ever.
         restarts: how often in a row a worker may fail, without a good gradient in between, before it is given up.
+        elastic: whether workers come and go as they please: then a worker that dies has not failed, and a place that
+            nobody has taken yet is not waited for.
     """
 
     patience: float | None = None
     restarts: int = 3
+    elastic: bool = False
 
     def __post_init__(self) -> None:
         whole_number("restarts", self.restarts)
@@ -202,8 +205,9 @@ class Service:
         if patience is not None:
             now = self._clock()
             for worker, since in list(self._asked.items()):
-                allowed = patience if worker in self._ready else max(patience, _START)
-                if now - since > allowed:
+                ready = worker in self._ready
+                allowed = patience if ready else max(patience, _START)
+                if now - since > allowed and (ready or not self._care.elastic):
                     self._fail(worker, "hung", f"no answer for {now - since:.1f} s")
 
     def _fail(self, worker: int, kind: str, details: str) -> None:
@@ -213,7 +217,7 @@ class Service:
         log.warning("%s", event)
         self.link.discard(worker)
         self._asked.pop(worker, None)
-        self._faults[worker] += 1
+        self._faults[worker] += not (self._care.elastic and kind == "died")
         self._send(self.server.leave(worker))
         if self._faults[worker] <= self._care.restarts:
             self._incarnation[worker] += 1

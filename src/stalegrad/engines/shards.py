@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 from stalegrad.checks import whole_number
-
 from stalegrad.kernels.base import Part, Split, whole
 from stalegrad.noise import TILE
 
@@ -12,7 +11,7 @@ from stalegrad.noise import TILE
 def split_over(shards: int) -> Split:
     """How an update is split over ``shards`` threads: compiled updates free the GIL, so that they run side by side.
 
-    Handing out the parts takes some 50 µs, an update of 10⁵ coordinates 200 µs: shards are for longer vectors than that.
+    Handing out the parts takes some 50 µs and an update of 10⁵ coordinates 200 µs: shards are for longer vectors.
     """
     count = whole_number("shards", shards, least=1)
     return whole if count == 1 else Shards(count)

@@ -9,8 +9,6 @@ import os
 import select
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,37 +73,6 @@ class Bell:
         """Free it."""
         for descriptor in self.descriptors:
             os.close(descriptor)
-
-
-class Nap:
-    """Waits for something that shared memory shows, and does not go to sleep where it will be woken at once.
-
-    Waking a core that sleeps takes a virtual machine up to 0.1 ms, longer than a whole exchange of a small model. So
-    after a wait that was brief, the next one first looks again and again for as long, giving way to others each time
-    (``sched_yield``). After a long wait it goes to sleep straight away: whoever is idle sleeps.
-
-    Args:
-        ready: whether what is waited for is there.
-        sleep: sleeps until a bell rings; false if it gave up.
-    """
-
-    BRIEF = 200_000  # nanoseconds
-
-    def __init__(self, ready: Callable[[], bool], sleep: Callable[..., bool]) -> None:
-        self._ready, self._sleep = ready, sleep
-        self._brief = False
-
-    def wait(self, *arguments: float) -> bool:
-        """Wait once; false if the sleep gave up. What is waited for may still not be there."""
-        begun = time.perf_counter_ns()
-        if self._brief:
-            while time.perf_counter_ns() - begun < self.BRIEF:
-                if self._ready():
-                    return True
-                os.sched_yield()
-        woken = self._sleep(*arguments)
-        self._brief = woken and time.perf_counter_ns() - begun < self.BRIEF
-        return woken
 
 
 class Slots:

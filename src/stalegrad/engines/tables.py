@@ -9,9 +9,11 @@ from typing import Any
 
 from stalegrad.engines.base import Engine
 from stalegrad.engines.inline import Inline
+from stalegrad.engines.mpi import MPI
 from stalegrad.engines.processes import Processes
 from stalegrad.engines.threads import Threads
-from stalegrad.plain import ByWorker, Family, NumberOr, Table
+from stalegrad.errors import ArgumentError
+from stalegrad.plain import OPAQUE, ByWorker, Family, NumberOr, Table, in_words
 from stalegrad.simulation import Constant, Exponential, Law, LogNormal, Network
 
 LAWS: Family[Law] = Family(
@@ -31,10 +33,20 @@ class _Network:
         return self._family.build(Network, table, path)
 
 
+class _InScriptsOnly:
+    """Something that lives in a process and that no table can rebuild, such as a communicator."""
+
+    def write(self, value: Any) -> Table:
+        return {OPAQUE: in_words(value)}
+
+    def read(self, value: Any, path: str) -> Any:
+        raise ArgumentError(path, value, "cannot be given in a table", "Leave it out, or write a script.")
+
+
 ENGINES: Family[Any] = Family(
     "engine",
-    {"threads": Threads, "processes": Processes, "inline": Inline},
-    {"compute": NumberOr(LAWS), "network": NumberOr(_Network()), "slow": ByWorker()},
+    {"threads": Threads, "processes": Processes, "mpi": MPI, "inline": Inline},
+    {"compute": NumberOr(LAWS), "network": NumberOr(_Network()), "slow": ByWorker(), "comm": _InScriptsOnly()},
 )
 
 

@@ -9,7 +9,7 @@
     burn_in = 2_000
     thin = 10
     seed = 0
-    engine = "threads"              # or "processes", "inline"; --engine takes another for once
+    engine = "threads"              # or "processes", "mpi", "inline"; --engine takes another for once
     store = "runs/logistic"         # relative to this file; without it, runs/NAME where the command is given
 
     [model]

@@ -50,9 +50,10 @@ class Writer:
             raise self.failure
 
     def close(self) -> None:
-        """Wait until everything is written."""
-        self._queue.put(None)
-        self._thread.join()
+        """Wait until everything is written. Calling it again does nothing."""
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
 
     def _work(self) -> None:
         while (task := self._queue.get()) is not None:
