@@ -21,6 +21,7 @@ import harness
 import jax_models
 import posteriors_peer
 from posterior import Problem, problem
+from posterior import exact as exact_draws
 from results import Result
 from samplers import Sampler
 
@@ -161,7 +162,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     model = problem(given.batch_size)
-    phi, exact = model.posterior.phi, model.exact(16, given.reference)
+    phi, exact = model.posterior.phi, exact_draws(model.rows, 16, given.reference)
     truth = exact.reshape(-1, exact.shape[2]).var(axis=0)
     noise = float(np.trace(model.posterior.noise)) / exact.shape[2]
     sgld, sghmc = Sampler(given.step_size), equal_bias(given.step_size, noise)

@@ -1,6 +1,6 @@
 """What an engine costs beside its bare transport: exchanges a second when the gradient is free.
 
-Measured by ``engines.py``, for the two engines that need nothing installed.
+Measured by ``engines.py``, which knows all engines and asks more questions than this section shows.
 
     python benchmarks/engine_cost.py [--json FILE]
 """
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from results import Result
 HERE = Path(__file__).resolve().parent
 TEXT = """
 Exchanges a second, a gradient up and a point down, when the gradient is free: everything that is left is transport and
-engine. *Bare* is the same shared memory and the same signals, or the same queues, with nothing but a copy on each
-side; the engine adds checks, staleness, the update with its noise, the trace and the bookkeeping of workers. The share
-says how much of the bare transport's rate the engine keeps.
+engine. *Bare* is the same transport, shared memory with its signals, queues or MPI's messages, with nothing but a copy
+on each side, *bare, with the update* a server that makes the update besides; the engine adds checks, staleness, the
+update with its noise, the trace and the bookkeeping of workers. The share says how much of the bare transport's rate
+the engine keeps.
 """
 
 
@@ -32,9 +34,19 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Engines as a share of their bare transports.")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--parameters", type=int, nargs="+", default=[124, 431_080])
-    parser.add_argument("--duration", type=float, default=1.5, help="seconds of one measurement")
+    parser.add_argument(
+        "--engines", nargs="+", default=engines(), help="as engines.py names them (default %(default)s)"
+    )
+    parser.add_argument("--duration", type=float, default=1.0, help="seconds of one measurement (default %(default)s)")
     harness.add_arguments(parser, rounds=3)
-    return harness.parse(parser, given, workers=[1], parameters=[124], duration=0.2, rounds=1)
+    return harness.parse(
+        parser, given, workers=[1], parameters=[124], engines=["threads", "processes"], duration=0.2, rounds=1
+    )
+
+
+def engines() -> list[str]:
+    """Those of one machine, and MPI where mpi4py is installed."""
+    return ["threads", "processes"] + (["mpi"] if find_spec("mpi4py") else [])
 
 
 def measured(script: str, *words: object) -> dict[str, Any]:
@@ -47,9 +59,9 @@ def measured(script: str, *words: object) -> dict[str, Any]:
         return found
 
 
-def rows_of_engines(given: argparse.Namespace) -> list[dict[str, Any]]:
-    """Rows of ``engines.py``."""
-    words = ["--engines", "threads", "processes", "--workers", *given.workers, "--parameters", *given.parameters]
+def rows_of(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """What ``engines.py`` finds, for each engine, number of workers and size."""
+    words = ["--engines", *given.engines, "--workers", *given.workers, "--parameters", *given.parameters]
     words += ["--milliseconds", "--duration", given.duration, "--rounds", given.rounds]
     found: list[dict[str, Any]] = measured("engines.py", *words)["results"]
     return found
@@ -58,7 +70,7 @@ def rows_of_engines(given: argparse.Namespace) -> list[dict[str, Any]]:
 def main() -> None:
     """Measure and report."""
     given = arguments()
-    rows = rows_of_engines(given)
+    rows = rows_of(given)
     result = Result("What an engine costs", TEXT, vars(given))
     result.table(
         "Exchanges a second with a free gradient, medians",

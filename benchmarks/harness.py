@@ -100,19 +100,17 @@ def measure(
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, rounds: int | None = 9) -> None:
-    """The options that every benchmark has: ``--json``, ``--quick`` and, where there are rounds, ``--rounds``."""
+    """The options that every benchmark has: ``--json`` and, where there are rounds, ``--rounds``."""
     if rounds is not None:
         parser.add_argument(
             "--rounds", type=int, default=rounds, help="timed calls of each candidate (default %(default)s)"
         )
     parser.add_argument("--json", metavar="FILE", help="write the results as JSON; - prints them, the table to stderr")
-    parser.add_argument(
-        "--quick", action="store_true", help="a tiny size, to see that it runs; its figures mean little"
-    )
 
 
 def parse(parser: argparse.ArgumentParser, given: Sequence[str] | None = None, **quick: Any) -> argparse.Namespace:
-    """The arguments; with ``--quick`` the defaults of those named here are these."""
+    """The arguments, with one more, ``--quick``, that gives the options named here these defaults instead."""
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs; the figures mean little")
     words = sys.argv[1:] if given is None else list(given)
     if "--quick" in words:
         parser.set_defaults(**quick)

@@ -30,7 +30,8 @@ TEXT = """
 `sg.sample` with SGHMC, {workers} worker processes and {parameters:,} parameters: the proportional set sizes of all
 processes, which count shared pages once, while the run goes on and less those of the same run with 100 parameters, in
 vectors of parameters ({megabytes:.0f} MB each). Allowed are two vectors a worker, a point and a gradient, and the
-kernel's state, θ and q. No draw is kept until the end of the run.
+kernel's state, θ and q, and two per cent for what else the processes may allocate. No draw is kept until the end of
+the run.
 """
 
 
@@ -133,7 +134,7 @@ def main() -> None:
         ],
     )
     name = f"memory, {given.parameters:.0e} parameters, {given.workers} processes: ".replace("e+0", "e")
-    result.bars = [Bar(f"{name}over the allowed", vectors, float(allowed), 1.0, at_least=False, unit="vectors")]
+    result.bars = [Bar(f"{name}over the allowed", vectors, float(allowed), 1.02, at_least=False, unit="vectors")]
     result.figures = {"large": large, "small": small}
     result.finish(given.json)
 

@@ -26,6 +26,7 @@ import jax_models
 import posteriors_peer
 from crossing import first_below
 from posterior import Problem, problem
+from posterior import exact as exact_draws
 from results import Result
 from samplers import Sampler
 
@@ -132,7 +133,7 @@ def main() -> None:
     torch.set_num_threads(1)
     model = problem(given.batch_size)
     phi = model.posterior.phi
-    exact = model.exact(16, given.reference)
+    exact = exact_draws(model.rows, 16, given.reference)
     values = np.stack([phi(chain.astype(np.float32)) for chain in exact])
     mean, deviation, ess = float(values.mean()), float(values.std()), float(convergence(values).ess)
     candidates = {

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import harness
 from results import Bar, Result
 
-HEAVY = ("torch", "jax", "ray", "matplotlib", "numpyro", "sklearn", "zarr", "arviz_stats", "scipy")
+HEAVY = ("torch", "jax", "ray", "matplotlib", "numpyro", "sklearn", "zarr", "arviz_stats")
 TEXT = """
 Seconds in a fresh interpreter, with the files in the system's cache and compiled code in numba's: *import* is
 `import stalegrad` alone, the others are from the start of the process to its end. None of the heavy libraries that

@@ -30,7 +30,6 @@ ROOT = Path(__file__).resolve().parent.parent
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description="Run all benchmarks and write the page about them.")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that everything runs")
     parser.add_argument(
         "--only", nargs="+", choices=[section.name for section in sections.SECTIONS], help="just these sections"
     )
