@@ -84,6 +84,8 @@ def comparisons(layouts: Sequence[Layout], values: Sequence[Array]) -> list[dict
 
 def speedup(iterations: Array, one: Array, many: Array) -> float | None:
     """L̄ in which the first layout gets to its final φ̂, over that in which another does; None if it never does."""
+    if np.array_equal(many, one):
+        return 1.0
     below = np.flatnonzero(many <= one[-1])
     if not below.size:
         return None

@@ -207,7 +207,9 @@ def _numbers(
             "staleness_mean": float(np.mean([chain.get("staleness_mean", np.nan) for chain in chains])),
             "updates_per_second": rate,
             "seconds": (layout.workers * iterations / rate).tolist(),
-            "iteration_speedup": curves.speedup(iterations, values[0].mean(0), each.mean(0)),
+            "iteration_speedup": None
+            if layout.servers > 1
+            else curves.speedup(iterations, values[0].mean(0), each.mean(0)),
         }
         here = measured["updates_per_second"]
         if layout.servers == 1 and layout.workers <= len(here):
