@@ -1,13 +1,14 @@
-"""A Ray cluster of two nodes with a network between them, which is cut while a run goes on. A program of its own.
+"""A Ray cluster on two hosts whose link is cut while a run goes on. A program of its own, see ``test_ray_network.py``.
 
-It must be alone in a network namespace and a process namespace, where it may do as it likes (``test_ray_network.py``):
-this namespace has the head and the run, another the second node, and a pair of veth devices joins them.
+It is the first of its process namespace: whatever it has started ends with it. Ray's head and the run are on host 0.
+
+    python ray_across_a_link.py FOLDER            all of it
+    python ray_across_a_link.py FOLDER ADDRESS    the run alone
 """
 
-import contextlib
 import json
 import os
-import socket
+import signal
 import subprocess
 import sys
 import threading
@@ -15,107 +16,113 @@ import time
 from pathlib import Path
 
 import numpy as np
+import ray
+from networks import TwoHosts
 
 import stalegrad as sg
 from stalegrad.engines import Ray
-from stalegrad.testing import FaultyModel, small_model
+from stalegrad.potentials import Potential
+from stalegrad.testing import small_model
 
-HERE, THERE = "10.77.0.1", "10.77.0.2"
-PORT = 6399
 KERNEL = sg.SGLD(step_size=0.002)
-STEPS, CUT, SECONDS = 900, 100, 3.0
-TIMEOUT = 6.0
+PORT = 6399
+RAY = str(Path(sys.executable).parent / "ray")
+NODE = ["--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats", "--block"]
 
 
-class Link:
-    """Two namespaces and the devices between them."""
+class Telling(Potential):
+    """:func:`small_model` that takes 20 ms a gradient and counts them, node by node."""
 
-    def __init__(self):
-        self.other = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
-        while os.readlink(f"/proc/{self.other.pid}/ns/net") == os.readlink("/proc/self/ns/net"):
-            time.sleep(0.01)
-        ip("link", "add", "sg0", "type", "veth", "peer", "name", "sg1", "netns", str(self.other.pid))
-        for command, device, address in ((ip, "sg0", HERE), (self.ip_there, "sg1", THERE)):
-            command("link", "set", "lo", "up")
-            command("address", "add", f"{address}/24", "dev", device)
-            command("link", "set", device, "up")
+    def __init__(self, folder):
+        model = small_model()
+        super().__init__(model.size, model.minibatches, model.dtype)
+        self._model, self._folder = model, folder
 
-    def there(self, *command):
-        return ["nsenter", f"--net=/proc/{self.other.pid}/ns/net", *command]
-
-    def ip_there(self, *words):
-        subprocess.run(self.there("ip", *words), check=True)
-
-    def cut(self):
-        self.ip_there("link", "set", "sg1", "down")
-
-    def heal(self):
-        self.ip_there("link", "set", "sg1", "up")
-
-
-def ip(*words):
-    subprocess.run(["ip", *words], check=True)
-
-
-def node(*options, prefix=()):
-    """Start a node with room for one worker. It ends with the namespace."""
-    ray = Path(sys.executable).parent / "ray"
-    room = ["--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats", "--block"]
-    with (Path(os.environ["RAY_TMPDIR"]) / f"node-{options[0]}.log").open("w") as log:
-        subprocess.Popen([*prefix, str(ray), "start", *options, *room], stdout=log, stderr=log)
-
-
-def main(folder):
-    link = Link()
-    node("--head", f"--node-ip-address={HERE}", f"--port={PORT}", "--include-dashboard=false",
-         '--resources={"stable": 1}', f"--temp-dir={os.environ['RAY_TMPDIR']}")  # fmt: skip
-    node(f"--address={HERE}:{PORT}", f"--node-ip-address={THERE}", prefix=link.there())
-    wait_until_it_answers()
-    calls, seen = folder / "calls", {}
-
-    def script():
-        wait_for(calls, CUT)
-        link.cut()
-        time.sleep(SECONDS)
-        link.heal()
-        seen["healed"] = count(calls)
-        wait_for(calls, seen["healed"] + CUT)
-        link.cut()
-        seen["cut"] = count(calls)
-
-    beside = threading.Thread(target=script, daemon=True)
-    beside.start()
-    engine = Ray(
-        address=f"{HERE}:{PORT}", gradients_per_call=1, server_resources={"stable": 1}, heartbeat=0.5, timeout=TIMEOUT
-    )
-    model = FaultyModel(calls, {}, seconds=0.02)
-    run = sg.sample(model, KERNEL, steps=STEPS, workers=2, seed=3, engine=engine, progress=False)
-    beside.join()
-    (chain,) = run.trace.chains
-    seen["events"] = [(event.kind, event.details) for event in run.events]
-    seen["rows"] = [np.flatnonzero(chain.worker == worker).tolist() for worker in range(2)]
-    seen["dead"] = run.events[0].worker if run.events else None
-    seen["twice"] = chain.applied_twice()
-    seen["same"] = bool(np.array_equal(run.draws, sg.replay(run.trace, small_model(), KERNEL).draws))
-    print("seen", json.dumps(seen), flush=True)
-
-
-def wait_until_it_answers():
-    for _ in range(600):
-        with contextlib.suppress(OSError):
-            return socket.create_connection((HERE, PORT), 1.0).close()
-        time.sleep(0.1)
-    raise TimeoutError("the head did not start")
-
-
-def count(calls):
-    return calls.stat().st_size if calls.exists() else 0
-
-
-def wait_for(calls, number):
-    while count(calls) < number:
+    def gradient(self, theta, indices):
         time.sleep(0.02)
+        with (self._folder / f"node-{ray.get_runtime_context().get_node_id()}").open("a") as file:
+            file.write(".")
+        return self._model.gradient(theta, indices)
+
+
+def sample(folder, address):
+    """A run that goes on until it is told that it is enough."""
+    threading.Thread(target=end_when_told, args=(folder,), daemon=True).start()
+    engine = Ray(address=address, gradients_per_call=1, server_resources={"stable": 1}, heartbeat=0.5, timeout=10.0)
+    run = sg.sample(Telling(folder), KERNEL, steps=10**6, thin=10, workers=2, seed=3, engine=engine, progress=False)
+    (chain,) = run.trace.chains
+    told = {
+        "events": [(event.kind, event.details) for event in run.events],
+        "interrupted": run.interrupted,
+        "twice": chain.applied_twice(),
+        "same": bool(np.array_equal(run.draws, sg.replay(run.trace, small_model(), KERNEL).draws)),
+    }
+    (folder / "told").write_text(json.dumps(told))
+
+
+def end_when_told(folder):
+    while not (folder / "enough").exists():
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Stage:
+    """The hosts and what runs on them."""
+
+    def __init__(self, folder, hosts):
+        self._folder, self._hosts, self._nodes = folder, hosts, []
+
+    def start(self, host, *command):
+        with (self._folder / "log").open("a") as log:
+            return subprocess.Popen(self._hosts.command(host, *command), stdout=log, stderr=log)
+
+    def gradients(self, node):
+        """How many were computed on a node, 0 or 1 in any order."""
+        self._nodes.extend(set(self._folder.glob("node-*")) - set(self._nodes))
+        return self._nodes[node].stat().st_size if len(self._nodes) > node else 0
+
+    def says(self, words, times=1):
+        return (self._folder / "log").read_text().count(words) >= times
+
+
+def wait_for(condition):
+    while not condition():  # the test has a limit for all of it
+        time.sleep(0.05)
+
+
+def play(folder):
+    """Start two nodes and a run; cut the link for three seconds, then for good."""
+    with TwoHosts() as hosts:
+        stage, (here, there) = Stage(folder, hosts), hosts.addresses
+        address = f"{here}:{PORT}"
+        stage.start(0, RAY, "start", "--head", f"--node-ip-address={here}", f"--port={PORT}", *NODE,
+                    "--include-dashboard=false", f"--temp-dir={os.environ['RAY_TMPDIR']}",
+                    '--resources={"stable": 1}')  # fmt: skip
+        wait_for(lambda: stage.says("Ray runtime started"))
+        second = [RAY, "start", f"--address={address}", f"--node-ip-address={there}", *NODE]
+        node = stage.start(1, *second)
+        while not stage.says("Ray runtime started", times=2):
+            time.sleep(0.1)
+            if node.poll() is not None:  # Ray gives a node half a minute, which is too little on a busy machine
+                node = stage.start(1, *second)
+        run = stage.start(0, sys.executable, __file__, str(folder), address)
+        wait_for(lambda: stage.gradients(0) > 20 and stage.gradients(1) > 20)
+        hosts.cut()
+        time.sleep(3.0)
+        hosts.heal()
+        healed = [stage.gradients(node) for node in range(2)]
+        wait_for(lambda: all(stage.gradients(node) > healed[node] + 20 for node in range(2)))  # both go on
+        hosts.cut()
+        wait_for(lambda: stage.says("no sign of life"))
+        alone = [stage.gradients(node) for node in range(2)]
+        wait_for(lambda: any(stage.gradients(node) > alone[node] + 20 for node in range(2)))  # one goes on
+        (folder / "enough").touch()
+        run.wait()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    place = Path(sys.argv[1])
+    if len(sys.argv) > 2:
+        sample(place, sys.argv[2])
+    else:
+        play(place)
