@@ -94,3 +94,11 @@ def synthetic(n_rows: int = N_ROWS, seed: int = 0, rows_seed: int = 0) -> Logist
     indices = np.column_stack([answers, np.full(n_rows, N_FEATURES)])
     indptr = np.arange(n_rows + 1) * indices.shape[1]
     return LogisticData("synthetic", indptr.astype(np.int32), indices.ravel().astype(np.int32), y.astype(np.float32))
+
+
+def logistic(batch_size: int = 50) -> Any:
+    """Logistic regression on these data, for job files: ``function = "a9a_like:logistic"``."""
+    from stalegrad.potentials import Logistic
+
+    data = load()
+    return Logistic(data.csr(), data.y, batch_size=batch_size)

@@ -208,3 +208,51 @@ def mpi(load: Load, spinning: bool) -> float | None:
         coming.Free()
         going.Free()
     return count / passed
+
+
+class _Clerk:
+    """A Ray actor that takes gradients and gives points."""
+
+    def __init__(self, load: Load) -> None:
+        self._load, self._absent = load, set(range(load.workers))
+        self._point, self._update = load.server()
+        self._count, self._begun, self._ended = 0, 0.0, 0.0
+
+    def exchange(self, worker: int, gradient: Any) -> Any:
+        """The point for a gradient; None once the time is over. It counts from when everybody has been here."""
+        now = time.perf_counter()
+        if self._absent:
+            self._absent.discard(worker)
+            self._begun = now
+        elif now - self._begun > self._load.duration:
+            self._ended = self._ended or now
+            return None
+        else:
+            self._count += 1
+            if self._load.updates:
+                self._update(gradient.copy())  # what Ray delivers is read-only, and compiled for what is not
+        return self._point
+
+    def rate(self) -> float:
+        """Exchanges a second."""
+        return self._count / (self._ended - self._begun)
+
+
+def _call(clerk: Any, load: Load, worker: int) -> None:
+    import ray
+
+    (answer,), gradient = load.vectors(1), load.gradient()
+    while (point := ray.get(clerk.exchange.remote(worker, answer))) is not None:
+        gradient(point, answer)
+
+
+def ray_actor(load: Load) -> float:
+    """Tasks that call an actor, on the Ray that this process is connected to."""
+    import ray
+
+    clerk = ray.remote(_Clerk).options(num_cpus=0).remote(load)
+    tasks = [ray.remote(_call).options(num_cpus=0).remote(clerk, load, worker) for worker in range(load.workers)]
+    ray.get(tasks)
+    rate: float = ray.get(clerk.rate.remote())
+    ray.kill(clerk)
+    return rate

@@ -7,18 +7,22 @@ point goes down, for models of 124, 431,080 and 10 million float32. *Gradients a
 For every engine there are three figures, which take turns. *Bare* is its transport with nothing on top
 (``bare_transports.py``); *with update* is the same with a server that makes the update that the engine makes, so that
 what is left of the difference is the engine's own; *engine* is ``sg.sample`` with SGLD, after the first quarter of the
-run. For MPI there is a fourth, *spinning*: the bare transport with waits inside MPI, which burn a core a rank. The
-table has the best of several rounds, the one that others on the machine have disturbed least; the JSON has all.
+run. For MPI there is a fourth, *spinning*: the bare transport with waits inside MPI, which burn a core a rank. For Ray
+there is another, *at once*: the engine with as many gradients a call as it finds worthwhile, which is what a user gets;
+*engine* is with one a call, as the bare actor call. The table has the best of several rounds, the one that others on
+the machine have disturbed least; the JSON has all.
 
-    python benchmarks/engines.py [--engines threads processes mpi] [--workers 1 2 4] [--json FILE]
+    python benchmarks/engines.py [--engines threads processes mpi ray] [--workers 1 2 4] [--json FILE]
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,10 +53,25 @@ def sampled(load: Load, engine: Any, rate: float) -> float:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An engine: its bare transports by name, "bare" among them, and the engine itself, given the rate to expect."""
+    """An engine: its bare transports by name, "bare" among them, and the engine itself, given the rate to expect.
+
+    ``others`` are the same engine with other settings.
+    """
 
     transports: dict[str, Measure]
     engine: Callable[[Load, float], float]
+    others: dict[str, Callable[[Load, float], float]] = field(default_factory=dict)
+
+
+def answered(process: "subprocess.Popen[str]", what: str, load: Load, *more: float) -> float:
+    """The rate that a process finds when it is asked to measure something."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    print(json.dumps([what, asdict(load), *more]), file=process.stdin, flush=True)
+    for line in process.stdout:
+        if line.startswith("rate "):
+            return float(line.split()[1])
+    raise RuntimeError(f"{what} with {load} failed")
 
 
 class OnRanks:
@@ -67,14 +86,7 @@ class OnRanks:
         def measure(load: Load, *more: float) -> float:
             if load.workers not in cls._jobs:
                 cls._jobs[load.workers] = cls._start(load.workers + 1)
-            question, answer = cls._jobs[load.workers].stdin, cls._jobs[load.workers].stdout
-            assert question is not None
-            assert answer is not None
-            print(json.dumps([what, asdict(load), *more]), file=question, flush=True)
-            for line in answer:
-                if line.startswith("rate "):
-                    return float(line.split()[1])
-            raise RuntimeError(f"{what} with {load} failed")
+            return answered(cls._jobs[load.workers], what, load, *more)
 
         return measure
 
@@ -111,12 +123,63 @@ def serve_ranks() -> None:
             print("rate", rate, flush=True)
 
 
+class OnRay:
+    """A process of its own with a Ray of its own, which is started once; other transports fork this process."""
+
+    _process: "subprocess.Popen[str] | None" = None
+
+    @classmethod
+    def measure(cls, what: str) -> Callable[..., float]:
+        """Have that process measure something that :func:`serve_ray` knows."""
+
+        def measure(load: Load, *more: float) -> float:
+            if cls._process is None:
+                command = [sys.executable, __file__, "--ray"]
+                cls._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            return answered(cls._process, what, load, *more)
+
+        return measure
+
+    @classmethod
+    def end(cls) -> None:
+        """End it, if it was started."""
+        if cls._process is not None:
+            cls._process.communicate()
+
+
+def serve_ray() -> None:
+    """Measure what the standard input asks for, until it ends."""
+    import ray
+
+    from stalegrad.engines.ray.connection import on_loopback
+    from stalegrad.engines.ray.security import token_of_our_own
+
+    token_of_our_own()
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  as all the others
+    with tempfile.TemporaryDirectory(prefix="sg-", ignore_cleanup_errors=True) as folder, on_loopback():
+        ray.init(
+            address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, _temp_dir=folder,
+            object_store_memory=2 << 30,
+        )  # fmt: skip
+        for line in sys.stdin:
+            what, load, *more = json.loads(line)
+            load = Load(**load)
+            if what == "bare":
+                rate = bare.ray_actor(load)
+            else:
+                engine = sg.engines.Ray(gradients_per_call=1 if what == "engine" else None, cpus_per_worker=0)
+                rate = sampled(load, engine, *more)
+            print("rate", rate, flush=True)
+        ray.shutdown()
+
+
 CANDIDATES = {
     "threads": Candidate({"bare": bare.threads}, lambda load, rate: sampled(load, "threads", rate)),
     "processes": Candidate({"bare": bare.shared_memory}, lambda load, rate: sampled(load, "processes", rate)),
     "mpi": Candidate(
         {"bare": OnRanks.measure("bare"), "spinning": OnRanks.measure("spinning")}, OnRanks.measure("engine")
     ),
+    "ray": Candidate({"bare": OnRay.measure("bare")}, OnRay.measure("engine"), {"at once": OnRay.measure("at once")}),
 }
 """Another engine is another entry: a bare call of its transport, and ``sg.sample`` on it."""
 
@@ -125,7 +188,8 @@ def measured(candidate: Candidate, load: Load) -> dict[str, float]:
     """Every figure of an engine, once."""
     rates = {name: transport(load) for name, transport in candidate.transports.items()}
     rates["with update"] = candidate.transports["bare"](replace(load, updates=True))
-    return rates | {"engine": candidate.engine(load, rates["with update"])}
+    rates["engine"] = candidate.engine(load, rates["with update"])
+    return rates | {name: other(load, rates["with update"]) for name, other in candidate.others.items()}
 
 
 def main() -> None:
@@ -137,10 +201,14 @@ def main() -> None:
     parser.add_argument("--milliseconds", type=float, nargs="*", default=[5.0, 25.0], help="of gradients")
     parser.add_argument("--duration", type=float, default=2.0, help="seconds of one measurement (default %(default)s)")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--ray", action="store_true", help=argparse.SUPPRESS)
     harness.add_arguments(parser, rounds=3)
     arguments = parser.parse_args()
     if arguments.rank:
         serve_ranks()
+        return
+    if arguments.ray:
+        serve_ray()
         return
     console = Console(stderr=arguments.json == "-")
     loads = [
@@ -165,20 +233,20 @@ def main() -> None:
         results += rows
         console.print(table(f"{title}: best of {arguments.rounds}", rows))
     OnRanks.end()
+    OnRay.end()
     harness.write_json({"duration": arguments.duration, "results": results}, arguments.json)
 
 
 def table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
     """The rows of one question."""
     result = Table(title=title)
-    for heading in ("engine", "workers", "bare", "spinning", "with update", "engine", "of bare", "of bare with update"):
+    figures = ("bare", "spinning", "with update", "engine", "at once")
+    for heading in ("engine", "workers", *figures, "of bare", "of bare with update"):
         result.add_column(heading, justify="left" if heading == "engine" and not result.columns else "right")
     for row in rows:
         rates = {name: max(values) for name, values in row["rates"].items()}
         shares = [rates["engine"] / rates[name] for name in ("bare", "with update")]
-        shown = [
-            f"{rates[name]:,.0f}" if name in rates else "" for name in ("bare", "spinning", "with update", "engine")
-        ]
+        shown = [f"{rates[name]:,.0f}" if name in rates else "" for name in figures]
         result.add_row(row["engine"], str(row["workers"]), *shown, *(f"{share:.0%}" for share in shares))
     return result
 

@@ -1,6 +1,7 @@
 """One Markov chain: a kernel, its state, and how many updates it has had."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,10 @@ class Chain:
         self.version = version
         self._steps = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not the arrays as they are: position and point share memory with the state.
+        return _rebuilt, (self.kernel, self.seed, self.chain, self.first_repeat, self.version, self.snapshot())
+
     def advance(self, gradient: Array, step_size: float | None = None) -> float:
         """Update with a gradient (R, n) that has been checked; returns the step size used."""
         steps = self._step_sizes(step_size)
@@ -101,6 +106,16 @@ class Chain:
 
     def _address(self) -> Address:
         return Address(self._key, self.chain, self.version, self.first_repeat)
+
+
+def _rebuilt(
+    kernel: Kernel, seed: int, chain: int, first_repeat: int, version: int, arrays: Mapping[str, Array]
+) -> Chain:
+    """A chain out of a pickle."""
+    position = next(iter(arrays.values()))  # the first of every kernel's arrays
+    rebuilt = Chain(kernel, position, seed, chain, first_repeat)
+    rebuilt.restore(version, arrays)
+    return rebuilt
 
 
 def refuse_bad_gradient(gradient: Array, like: Array) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from stalegrad.chain import Chain
+from stalegrad.collector import DrawBlock, DrawCollector
 from stalegrad.draws import Thinning, Window, keep
 from stalegrad.engines.base import Checkpoint
 from stalegrad.errors import StoreError
@@ -80,6 +81,21 @@ class DiskRecorder:
     def reserve(self, server: int, kept: int) -> tuple[Array, ...]:
         """Nothing, as above."""
         return ()
+
+    def collector(self) -> DrawCollector:
+        """What keeps the draws of a chain in another process."""
+        return DrawCollector(self._thinning, self._size, self._dtype)
+
+    def collect(self, server: int, block: DrawBlock) -> None:
+        """Add draws that such a collector has kept to those of a chain."""
+        keeper, taken = self._keeper(server), 0
+        while taken < len(block.draws):
+            *columns, entry = keeper.buffers()
+            count = min(keeper.room, len(block.draws) - taken)
+            for own, given in zip(columns, block, strict=True):
+                own[0, entry : entry + count] = given[taken : taken + count]
+            keeper.added(count)
+            taken += count
 
     def close(self) -> None:
         """Wait until everything is written. Calling it again does nothing."""

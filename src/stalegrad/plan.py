@@ -12,11 +12,13 @@ from stalegrad.checks import finite_array, one_of, whole_number
 from stalegrad.draws import Thinning
 from stalegrad.engines import Engine
 from stalegrad.engines.base import ALONE, Team, team_of
+from stalegrad.engines.shards import split_over
 from stalegrad.engines.tables import ENGINES
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
+from stalegrad.potentials.shards import Sharded, shard_sizes
 from stalegrad.trace import MAX_SEED
 from stalegrad.types import Array
 
@@ -31,6 +33,7 @@ class Plan:
         start: θ_0 of every chain, (S, n).
         initial: the same if the user gave it, else None.
         team: the processes that make the run.
+        shards: how many data each worker has to itself, or None if all have all.
     """
 
     potential: Potential
@@ -46,11 +49,18 @@ class Plan:
     start: Array
     initial: Array | None
     team: Team = ALONE
+    shards: tuple[int, ...] | None = None
+
+    @property
+    def work(self) -> Potential:
+        """The model as workers see it."""
+        return self.potential if self.shards is None else Sharded(self.potential, self.shards)
 
     def chain(self, server: int, rows: int = 1, first_repeat: int = 0) -> Chain:
         """A chain before its first update, in so many repetitions."""
         start = np.repeat(self.start[server : server + 1], rows, axis=0)
-        return Chain(self.kernels[server], start, self.seed, server, first_repeat)
+        split = split_over(getattr(self.engine, "shards", 1))
+        return Chain(self.kernels[server], start, self.seed, server, first_repeat, split)
 
     def about(self) -> dict[str, Any]:
         """What is worth noting in a trace."""
@@ -63,6 +73,7 @@ class Plan:
             "workers": self.workers,
             "max_staleness": self.max_staleness,
             "policy": self.policy,
+            **({} if self.shards is None else {"shards": list(self.shards)}),
         }
 
 
@@ -80,6 +91,7 @@ def make_plan(
     burn_in: int,
     thin: int,
     initial: Any,
+    shard: Any = False,
 ) -> Plan:
     """Check everything that :func:`stalegrad.sample` was given."""
     check_potential(potential)
@@ -96,10 +108,13 @@ def make_plan(
     thinning = Thinning(burn_in, thin)
     thinning.refuse_unless_some(steps)
     team = team_of(chosen, servers, workers)
+    shards = shards_for(shard, potential, team.workers)
+    if shards is not None:
+        _refuse_loss_of_shards(max_staleness, policy, team)
     team.meet(potential, seed)
     return Plan(
         potential, kernels, chosen, steps, team.workers, servers, max_staleness, policy, seed, thinning, start, given,
-        team,
+        team, shards,
     )  # fmt: skip
 
 
@@ -110,6 +125,25 @@ def check_potential(potential: Any) -> None:
             "potential", potential, f"is a {type(potential).__name__}, not a Potential",
             "Use one of sg.potentials, such as Logistic, or wrap a function with sg.potentials.from_gradient.",
         )  # fmt: skip
+
+
+def shards_for(shard: Any, potential: Potential, workers: int) -> tuple[int, ...] | None:
+    """The sizes of the shards, one a worker, that the model's minibatches fit into; None for no shards."""
+    sizes = shard_sizes(shard, potential.n_data, workers)
+    if sizes is not None:
+        Sharded(potential, sizes)  # refuses minibatches that are larger than a shard
+    return sizes
+
+
+def _refuse_loss_of_shards(max_staleness: int | None, policy: Policy, team: Team) -> None:
+    """Every shard must count: nothing may be dropped, and every server needs a worker for each."""
+    if max_staleness is not None and policy == "drop":
+        problem = "does not go with shards: what slow workers send would be dropped, and their data with it"
+        raise ArgumentError("policy", policy, problem, "Give policy='wait', or no max_staleness.")
+    if not team.even:
+        problem = "needs as many workers at every server, from the start to the end"
+        remedy = "Start a multiple of the number of servers as workers, none of which come and go, or give shard=False."
+        raise ArgumentError("shard", True, problem, remedy)
 
 
 def kernels_for(kernel: Any, servers: int, potential: Potential) -> tuple[Kernel, ...]:

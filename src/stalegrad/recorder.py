@@ -4,6 +4,7 @@ import numpy as np
 
 from stalegrad.chain import Chain
 from stalegrad.checks import whole_number
+from stalegrad.collector import DrawBlock, DrawCollector
 from stalegrad.draws import DrawStats, Thinning, Window, keep
 from stalegrad.errors import StalegradError
 from stalegrad.noise import MAX_REPEATS
@@ -71,6 +72,18 @@ class Recorder:
         """The same arrays, for somebody to fill with so many draws."""
         self._kept[server] = kept
         return self.arrays(server)
+
+    def collector(self) -> DrawCollector:
+        """What keeps the draws of a chain in another process."""
+        return DrawCollector(self._thinning, self._draws.shape[-1], self._draws.dtype)
+
+    def collect(self, server: int, block: DrawBlock) -> None:
+        """Add draws that such a collector has kept to those of a chain."""
+        first = self._kept[server]
+        last = first + len(block.draws)
+        for own, given in zip((self._draws, *self._stats), block, strict=True):
+            own[0, server, first:last] = given
+        self._kept[server] = last
 
     def _common(self, array: Array) -> Array:
         shared = array[:, :, : min(self._kept)]

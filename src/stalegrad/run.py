@@ -16,7 +16,7 @@ from stalegrad.engines.inline import execute
 from stalegrad.errors import ArgumentError, GradientError, StoreError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_REPEATS
-from stalegrad.plan import Kernels, Plan, check_potential, kernels_for, make_plan, starts
+from stalegrad.plan import Kernels, Plan, check_potential, kernels_for, make_plan, shards_for, starts
 from stalegrad.potentials import Potential
 from stalegrad.recorder import Recorder
 from stalegrad.result import Run, RunFailed, TestFunction
@@ -43,6 +43,7 @@ def sample(
     burn_in: int = 0,
     thin: int = 1,
     repeats: int | None = None,
+    shard: bool | Sequence[int] = False,
     progress: bool = True,
     functions: Mapping[str, TestFunction] | None = None,
     store: str | os.PathLike[str] | None = None,
@@ -69,6 +70,11 @@ def sample(
         burn_in: updates of each chain that are not kept.
         thin: keep every thin-th update after that.
         repeats: run R independent repetitions of the same trace in one pass (inline engine only).
+        shard: let each worker draw its minibatches from a part of the data that is its own: True cuts the data into
+            W consecutive parts of equal size, a list gives their sizes. The posterior is the same: gradients are
+            weighed by N_w over the worker's share of all updates, see :mod:`stalegrad.potentials.shards`. It is an
+            argument of the run and not of the model because there are as many shards as workers, and because models
+            and kernels need not know. The trace remembers it, so that a replay does not have to be told.
         progress: show how far it is, on standard error, and in the end what :meth:`Run.diagnose` finds.
         functions: test functions, by name, whose running averages the progress shows. They are evaluated beside the
             sampling, on as many draws as there is time for.
@@ -93,7 +99,7 @@ def sample(
     chosen = engine if engine is not None else "threads" if repeats is None else "inline"
     plan = make_plan(
         potential, kernel, engine=chosen, steps=steps, workers=workers, servers=servers, max_staleness=max_staleness,
-        policy=policy, seed=seed, burn_in=burn_in, thin=thin, initial=initial,
+        policy=policy, seed=seed, burn_in=burn_in, thin=thin, initial=initial, shard=shard,
     )  # fmt: skip
     functions = _functions(functions)
     if repeats is not None and not isinstance(plan.engine, Inline):
@@ -141,8 +147,9 @@ def resume(
 ) -> Run:
     """Go on with a stored run that was interrupted, killed or has failed, or make one that has finished longer.
 
-    The chains continue from their last checkpoints, on any engine and with any number of workers. The whole run, from
-    its very start, still replays bit for bit from its trace.
+    The chains continue from their last checkpoints, on any engine and with any number of workers; only where the data
+    are in shards it must be the number of shards. The whole run, from its very start, still replays bit for bit from
+    its trace.
 
     Args:
         path: the folder that was given as ``store``.
@@ -191,6 +198,7 @@ def replay(
     thin: int | None = None,
     repeats: int | None = None,
     first_repeat: int = 0,
+    shard: bool | Sequence[int] | None = None,
 ) -> Run:
     """Execute a trace in this process: with the model and kernel of the run it came from, the same draws bit for bit.
 
@@ -204,6 +212,7 @@ def replay(
         thin: in place of the trace's own.
         repeats: run R independent repetitions in one pass.
         first_repeat: number of the first repetition; repetition 0 is the run itself.
+        shard: as for :func:`sample`, for the workers of the trace; None for what the trace says.
     """
     if not isinstance(trace, Trace) or not trace.chains:
         raise ArgumentError("trace", trace, "is not a trace", "Give run.trace, sg.simulate(...) or sg.Trace.load(...).")
@@ -213,19 +222,22 @@ def replay(
     seed = trace.seed if seed is None else whole_number("seed", seed, most=MAX_SEED)
     first_repeat = whole_number("first_repeat", first_repeat, most=MAX_REPEATS - 1)
     start, given = starts(trace.initial if initial is None else initial, servers, potential)
+    workers = trace.about.get("workers") or 1 + max(int(chain.worker.max(initial=0)) for chain in trace.chains)
+    shards = shards_for(trace.about.get("shards") if shard is None else shard, potential, workers)
     plan = Plan(
         potential, kernels_for(kernel, servers, potential), Inline(), steps, 1, servers, None, "drop", seed,
         Thinning(trace.burn_in if burn_in is None else burn_in, trace.thin if thin is None else thin), start, given,
+        shards=shards,
     )  # fmt: skip
     recorder = Recorder(repeats, servers, steps, plan.thinning, potential)
     chains = [
-        execute(chain, potential, plan.chain(s, recorder.rows, first_repeat), recorder.of(s))
+        execute(chain, plan.work, plan.chain(s, recorder.rows, first_repeat), recorder.of(s))
         for s, chain in enumerate(trace.chains)
     ]
     outcome = Outcome(tuple(chains))
     run = Run(
         draws=recorder.draws,
-        trace=_trace(plan, outcome, {**trace.about, "kernels": plan.about()["kernels"]}),
+        trace=_trace(plan, outcome, {**trace.about, **_made_anew(plan)}),
         stats=recorder.stats,
         chain_draws=recorder.chain_draws,
         variables=potential.variables,
@@ -235,7 +247,7 @@ def replay(
 
 def _job(plan: Plan, recorder: Recorder) -> Job:
     return Job(
-        potential=plan.potential,
+        potential=plan.work,
         chain=lambda s: plan.chain(s, recorder.rows),
         record=recorder.of,
         status=tuple(ChainStatus() for _ in range(plan.servers)),
@@ -255,6 +267,12 @@ def _trace(plan: Plan, outcome: Outcome, about: dict[str, Any] | None = None) ->
         outcome.chains, seed=plan.seed, burn_in=plan.thinning.burn_in, thin=plan.thinning.thin, initial=plan.initial,
         about=plan.about() if about is None else about,
     )  # fmt: skip
+
+
+def _made_anew(plan: Plan) -> dict[str, Any]:
+    """What a replay has decided itself of what a trace notes."""
+    about = plan.about()
+    return {name: about[name] for name in ("kernels", "shards") if name in about}
 
 
 def _run(

@@ -6,13 +6,14 @@ order of arrival, and that order is the trace.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import nan
 from typing import NamedTuple
 
 from stalegrad.admission import Admission, Assignment, Refusal
 from stalegrad.chain import Chain, refuse_bad_gradient
 from stalegrad.errors import GradientError
+from stalegrad.potentials.shards import ShardWeights
 from stalegrad.trace import ChainTrace, TraceBuilder
 from stalegrad.types import Array
 
@@ -44,6 +45,11 @@ class ChainStatus:
         staleness = past.updates().staleness
         return cls(past.steps, len(past) - past.steps, 0, int(staleness.sum()), int(staleness.max(initial=0)))
 
+    def follow(self, other: "ChainStatus") -> None:
+        """Show what another one shows: that of a server elsewhere."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(other, field.name))
+
     def count(self, staleness: int, accepted: bool) -> None:
         """A gradient has been dealt with."""
         if accepted:
@@ -74,6 +80,7 @@ class Server:
         record: told of every accepted update.
         status: kept up to date for displays.
         past: what happened to the chain before, where a run goes on that had stopped.
+        weights: of gradients, where data are in shards.
     """
 
     def __init__(
@@ -84,6 +91,7 @@ class Server:
         record: Record,
         status: ChainStatus | None = None,
         past: ChainTrace | None = None,
+        weights: ShardWeights | None = None,
     ) -> None:
         self.chain = chain
         self.admission = admission
@@ -92,6 +100,7 @@ class Server:
         self.refusals: list[str] = []
         self._record = record
         self._trace = TraceBuilder(past)
+        self._weights = weights
 
     @property
     def done(self) -> bool:
@@ -112,15 +121,17 @@ class Server:
         self.admission.join(worker)
         return self._release()
 
-    def leave(self, worker: int) -> list[Assignment]:
-        """A worker is gone. Others that were held for its sake may now get work."""
-        self.admission.leave(worker)
+    def leave(self, *workers: int) -> list[Assignment]:
+        """Workers are gone. Others that were held for their sake may now get work."""
+        for worker in workers:
+            self.admission.leave(worker)
         return self._release()
 
-    def receive(self, gradient: Gradient, time: float = 0.0) -> list[Assignment]:
+    def receive(self, gradient: Gradient, time: float = 0.0, *, more: bool = False) -> list[Assignment]:
         """A gradient has come: check it, update the chain or drop it, and say who gets the new point.
 
-        ``time`` is the engine's, in seconds since the start; it is only written down.
+        ``time`` is the engine's, in seconds since the start; it is only written down. If ``more`` gradients have come
+        with it, nobody gets a point before the last of them.
         """
         if self.done:
             return []
@@ -135,15 +146,17 @@ class Server:
         except GradientError as error:
             self._refuse(f"worker {worker}, minibatch {count}: {error}")
             self.admission.abandon(worker)
-            return self._release()
+            return [] if more else self._release()
         staleness, accepted = self.admission.land(worker)
         update = self.chain.version
+        if accepted and self._weights is not None:
+            values = values * self._weights.next_of(worker).astype(values.dtype)  # a copy: what came may be read-only
         h = self.chain.advance(values) if accepted else nan
         self._trace.append(worker, count, staleness, accepted, h, time)
         self.status.count(staleness, accepted)
         if accepted:
             self._record(update, self.chain, values)
-        return self._release()
+        return [] if more else self._release()
 
     def _refuse(self, reason: str) -> None:
         self.refusals.append(reason)

@@ -123,11 +123,15 @@ class Storage:
         begin(chosen)
         if potential is None:
             potential = _model_of_job(info)
+        shards = asked.get("shards")
+        if shards is not None and workers is not None and workers != len(shards):
+            problem = f"but the run's data are in {len(shards)} shards, one a worker"
+            raise ArgumentError("workers", workers, problem, f"Give {len(shards)}, or None for what the run had.")
         initial = folders.read_initial(info.path)
         plan = make_plan(
             potential, _stored_kernels(info) if kernel is None else kernel,
             engine=chosen, steps=info.steps if steps is None else steps,
-            workers=asked["workers"] if workers is None else workers, initial=initial,
+            workers=asked["workers"] if workers is None else workers, initial=initial, shard=shards,
             **{name: asked[name] for name in _KEPT},
         )  # fmt: skip
 
@@ -154,7 +158,7 @@ class Storage:
         plan = self.plan
         past = self._past
         return Job(
-            potential=plan.potential,
+            potential=plan.work,
             chain=self._chain,
             record=self.recorder.of,
             status=tuple(ChainStatus.after(chain) for chain in past)
@@ -248,6 +252,7 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
         "workers": last.get("workers", asked["workers"]),
         "max_staleness": asked["max_staleness"],
         "policy": asked["policy"],
+        **({} if asked.get("shards") is None else {"shards": asked["shards"]}),
     }
     layout = {name: tuple(shape) for name, shape in asked["model"]["layout"].items()}
     events = [Event(**event) for s in range(len(homes)) for event in folders.read_events(folder, s)]
@@ -282,6 +287,7 @@ def _configuration(plan: Plan, job: Mapping[str, Any] | None) -> dict[str, Any]:
         "workers": plan.workers,
         "max_staleness": plan.max_staleness,
         "policy": plan.policy,
+        "shards": None if plan.shards is None else list(plan.shards),
         "kernels": [kernel_table(kernel) for kernel in plan.kernels],
         "engine": engine_table(plan.engine),
         "model": _model(plan.potential, plan.start[0]),

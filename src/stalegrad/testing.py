@@ -53,6 +53,7 @@ def check_engine(
             check_replay(engine, KERNELS[(s + w) % len(KERNELS)], servers=s, workers=w, steps=steps)
     check_bound(engine, steps=steps)
     check_own_step_sizes(engine, steps=steps)
+    check_shards(engine, steps=steps)
     with tempfile.TemporaryDirectory() as own:
         check_faults(engine, steps=steps, folder=folder or Path(own))
 
@@ -100,6 +101,17 @@ def check_own_step_sizes(engine: Engine, *, steps: int) -> None:
     )
     again = replay(run.trace, potential, kernels)
     _promise(np.array_equal(again.draws, run.draws), "the replay differs with a kernel per server")
+
+
+def check_shards(engine: Engine, *, steps: int) -> None:
+    """Data in shards: a run replays bit for bit, weights of gradients included."""
+    potential, kernel, sizes = small_model(), KERNELS[1], [14, 10, 8, 8]
+    run = sample(potential, kernel, steps=steps, workers=4, shard=sizes, seed=7, engine=engine, progress=False)
+    _promise(run.trace.about["shards"] == sizes, "the trace does not say how the data were cut into shards")
+    again = replay(run.trace, potential, kernel)
+    _promise(np.array_equal(again.draws, run.draws), "the replay differs with data in shards")
+    whole = replay(run.trace, potential, kernel, shard=False)
+    _promise(not np.array_equal(whole.draws, run.draws), "shards make no difference")
 
 
 def check_faults(engine: Engine, *, steps: int, folder: Path) -> None:

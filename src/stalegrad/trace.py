@@ -135,10 +135,14 @@ class TraceBuilder:
         self._worker, self._count, self._staleness = array("i"), array("q"), array("i")
         self._accepted, self._step_size, self._time = array("b"), array("d"), array("d")
         if past is not None:
-            for name, column in past.columns().items():
-                own: array[Any] = getattr(self, f"_{name}")
-                given = np.full(len(past), np.nan) if column is None else column
-                own.frombytes(given.astype(np.dtype(own.typecode)).tobytes())
+            self.extend(past)
+
+    def extend(self, rows: ChainTrace) -> None:
+        """Many gradients have reached the server; their times count from the run's start."""
+        for name, column in rows.columns().items():
+            own: array[Any] = getattr(self, f"_{name}")
+            given = np.full(len(rows), np.nan) if column is None else column
+            own.frombytes(given.astype(np.dtype(own.typecode)).tobytes())
 
     def append(
         self, worker: int, count: int, staleness: int, accepted: bool, step_size: float = np.nan, time: float = np.nan

@@ -46,6 +46,7 @@ class TestHelp:
             ([], ["simulate", "reproduce", "--version"]),
             (["reproduce"], ["fig1"]),
             (["reproduce", "fig1"], ["--out", "--runs", "--seed", "Repetitions", "bias and variance"]),
+            (["plan"], ["--seconds", "--latency", "--price", "--within", "recommend S, W"]),
             (["simulate"], ["--max-workers", "--compute", "--law", "--stragglers", "--bandwidth", "--policy", "--out"]),
         ],
     )

@@ -21,7 +21,7 @@ import stalegrad.run
 import stalegrad.store
 from stalegrad import cli
 from stalegrad.cli.common import console
-from stalegrad.engines import Processes, engine_table
+from stalegrad.engines import Processes, Ray, Threads, engine_table
 from stalegrad.kernels import kernel_table
 from stalegrad.result import Run, RunFailed
 
@@ -271,7 +271,14 @@ class TestResume:
         model = ("--model", "stalegrad.examples:gaussian")
         assert invoke("resume", "runs/job", "--engine", "threads", *model)[0] == 0
         (call,) = kept.calls
-        assert (call["engine"], call["potential"].n_data) == ("threads", 1000)
+        assert (call["engine"], call["potential"].n_data) == (Threads(), 1000)
+
+    def test_the_address_of_a_cluster(self, kept):
+        at = ("--address", "127.0.0.1:6379")
+        assert invoke("resume", "runs/job", "--engine", "ray", *at)[0] == 0
+        kept.infos[Path("runs/job").resolve()].configuration["job"] = None
+        assert invoke("resume", "runs/job", *at, "--model", "stalegrad.examples:gaussian")[0] == 0
+        assert [call["engine"] for call in kept.calls] == [Ray(address="127.0.0.1:6379")] * 2
 
     def test_interruption(self, kept):
         path = Path("runs/job").resolve()
@@ -401,7 +408,7 @@ class TestUsage:
     @pytest.mark.parametrize(
         ("command", "words"),
         [
-            (["run"], ["FILE.toml", "--engine", "--workers", "--servers", "--steps", "--seed", "--store", "130"]),
+            (["run"], ["FILE.toml", "--engine", "--address", "--workers", "--servers", "--steps", "--store", "130"]),
             (["resume"], ["RUN", "--engine", "--workers", "--steps", "--model", "--no-progress", "130"]),
             (["show"], ["RUN", "--json"]),
             (["list"], ["FOLDER", "--json"]),
@@ -419,7 +426,7 @@ class TestUsage:
         ("arguments", "complaint"),
         [
             (["run"], "Missing argument 'FILE.toml'"),
-            (["run", "job.toml", "--engine", "smp"], "'smp' is not one of 'threads', 'processes', 'mpi', 'inline'"),
+            (["run", "job.toml", "--engine", "smp"], "is not one of 'threads', 'processes', 'mpi', 'ray', 'inline'"),
             (["run", "job.toml", "--workers", "0"], "'--workers'"),
             (["run", "job.toml", "--steps", "many"], "'--steps'"),
             (["run", "job.toml", "--store", __file__], "is a file"),

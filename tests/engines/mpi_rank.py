@@ -68,10 +68,10 @@ def broken_server(folder):
     if world().rank == 1:
         receive = Server.receive
 
-        def broken(server, *arguments):
+        def broken(server, *arguments, **options):
             if server.chain.version == 50:
                 raise LookupError("unforeseen")
-            return receive(server, *arguments)
+            return receive(server, *arguments, **options)
 
         Server.receive = broken
     sg.sample(

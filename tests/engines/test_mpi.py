@@ -63,7 +63,7 @@ def test_a_job_file_is_run_interrupted_and_resumed_on_other_ranks(tmp_path):
     assert info.draws == [updates // 10 for updates in info.updates]
     assert info.configuration["workers"] == 1  # of each of two servers
     assert info.configuration["engine"] == {"name": "mpi", "patience": 60.0, "restarts": 3, "everywhere": False,
-                                            "heartbeat": 10.0}  # fmt: skip
+                                            "heartbeat": 10.0, "shards": 1}  # fmt: skip
     goal = max(info.updates) + 50
     status, _, err = mpi(3, ["resume", "runs/job", "--steps", str(goal)], tmp_path)
     assert status == 0, err

@@ -169,7 +169,7 @@ def test_an_empty_place_is_not_waited_for():
         link.time += 3600.0
 
     link = ScriptedLink({1: wait, 2: lambda link: Ready(0, 0)}, late=[0])
-    assert serve(link, workers=1, care=Care(patience=1.0, elastic=True)).events == []
+    assert serve(link, workers=1, care=Care(patience=1.0, start=None)).events == []
     with pytest.raises(WorkersLost, match="the last one hung"):
         serve(ScriptedLink(dict.fromkeys(range(1, 9), wait), late=[0]), workers=1, care=Care(patience=1.0))
 

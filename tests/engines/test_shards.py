@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+import stalegrad as sg
 from stalegrad.chain import Chain
 from stalegrad.engines.shards import split_over
 from stalegrad.errors import ArgumentError
@@ -51,6 +52,15 @@ def test_a_part_that_fails_is_heard_of():
         split_over(2)(part, 4 * TILE)
 
 
+@pytest.mark.parametrize("engine", [sg.engines.Threads, sg.engines.Processes])
+def test_a_run_of_a_sharded_server_replays_on_one_thread(engine):
+    data = np.linspace(-1, 1, 20 * 3 * TILE).reshape(20, 3 * TILE)
+    potential, kernel = sg.potentials.GaussianMean(data, batch_size=4), sg.SGHMC(step_size=0.01, friction=5.0)
+    run = sg.sample(potential, kernel, steps=50, workers=2, engine=engine(shards=2), progress=False)
+    assert_array_equal(sg.replay(run.trace, potential, kernel).draws, run.draws)
+
+
 def test_no_shards_are_refused():
-    with pytest.raises(ArgumentError, match="shards"):
-        split_over(0)
+    for make in (split_over, lambda k: sg.engines.Threads(shards=k), lambda k: sg.engines.Processes(shards=k)):
+        with pytest.raises(ArgumentError, match="shards"):
+            make(0)

@@ -193,7 +193,10 @@ class TestEndToEnd:
         assert [row["workers"] for row in found["layouts"]] == [1, 2, 4, 6, 9]
         assert found["iterations_axis"] == [10, 20, 30, 40]
         assert [round(row["staleness_mean"]) for row in found["layouts"]] == [0, 1, 3, 5, 8]
-        assert found["comparisons"][0]["holds"]  # far from its end the loss of two workers is lower than that of one
+        assert [compared["iterations"] for compared in found["comparisons"]] == [10, 40]
+        assert found["comparisons"][0]["comparisons"][0][
+            "holds"
+        ]  # far from its end the loss of two workers is lower than that of one
         for row in found["layouts"]:
             assert np.less_equal(row["predictive_loss"], row["loss"]).all()
         assert json.loads((tmp_path / "fig3.json").read_text()) == json.loads(json.dumps(numbers))

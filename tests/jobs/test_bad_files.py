@@ -12,8 +12,8 @@ STEPS = "steps = 100\n"
 GOOD = MODEL + KERNEL + STEPS
 
 KEYS = (
-    "A job takes: model, kernel, steps, servers, workers, max_staleness, policy, seed, burn_in, thin, engine, engines, "
-    "store, checkpoint_every, on_store_error."
+    "A job takes: model, kernel, steps, servers, workers, max_staleness, policy, seed, burn_in, thin, shard, engine, "
+    "engines, store, checkpoint_every, on_store_error."
 )
 
 BAD = {
@@ -141,8 +141,8 @@ BAD = {
     "kernels of numbers": (MODEL + STEPS + "kernel = [1]", "kernel[0]=1: is not a table."),
     # engines
     "unknown engine": (
-        GOOD + "engine = 'ray'",
-        "engine='ray': is not known. Give one of: 'threads', 'processes', 'inline'.",
+        GOOD + "engine = 'slurm'",
+        "engine='slurm': is not known. Give one of: 'threads', 'processes', 'mpi', 'ray', 'inline'.",
     ),
     "engine as table": (
         GOOD + "engine = {name = 'processes', threads = 2}",
@@ -154,7 +154,7 @@ BAD = {
     ),
     "settings of another": (
         GOOD + "[engines.threads]\nthreads = 2",
-        "engines.threads.threads=2: is not known. Threads takes: patience, restarts, slow.",
+        "engines.threads.threads=2: is not known. Did you mean 'shards'? Threads takes: patience, restarts, shards, ",
     ),
     "bad settings of an engine that is not the one": (
         GOOD + "engine = 'threads'\n[engines.processes]\nthreads = 0",

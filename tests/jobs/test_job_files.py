@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
-from stalegrad.engines import Inline, Processes, Threads
+from stalegrad.engines import Inline, Processes, Ray, Threads
 from stalegrad.jobs import JobFile, ModelFunction
 from stalegrad.schedules import Inverse
 from stalegrad.simulation import LogNormal
@@ -63,7 +63,7 @@ def test_little_need_be_said(write_job):
     arguments = arguments_of(job)
     assert arguments == {
         "kernel": sg.SGLD(step_size=1e-4), "engine": Threads(), "steps": 40, "servers": 1, "workers": 1,
-        "max_staleness": None, "policy": "drop", "seed": 0, "burn_in": 0, "thin": 1,
+        "max_staleness": None, "policy": "drop", "seed": 0, "burn_in": 0, "thin": 1, "shard": False,
     }  # fmt: skip
 
 
@@ -77,7 +77,8 @@ def test_all_can_be_said(write_job):
     assert arguments == {
         "kernel": sg.SGHMC(friction=10, step_size=Inverse(1e-2, 1e-3)), "engine": Inline(compute=LogNormal(0.02)),
         "steps": 400, "servers": 2, "workers": 3, "max_staleness": 16, "policy": "wait", "seed": 5, "burn_in": 100,
-        "thin": 3, "store": path.parent / "runs" / "first", "checkpoint_every": 5, "on_store_error": "continue",
+        "thin": 3, "shard": False, "store": path.parent / "runs" / "first", "checkpoint_every": 5,
+        "on_store_error": "continue",
     }  # fmt: skip
 
 
@@ -121,6 +122,13 @@ def test_a_stored_table_is_enough(write_job, text):
     assert np.array_equal(again.potential().posterior()[0], job.potential().posterior()[0])
 
 
+def test_the_address_of_a_cluster_goes_to_the_engine(write_job):
+    job = JobFile.read(write_job(SMALL)).changed(engine="ray", engines={"ray": {"cpus_per_worker": 0.5}})
+    assert job.at("127.0.0.1:6379").engine_object() == Ray(address="127.0.0.1:6379", cpus_per_worker=0.5)
+    with pytest.raises(sg.ArgumentError, match=r"engines\.threads\.address.*is not known"):
+        job.changed(engine="threads").at("127.0.0.1:6379")
+
+
 def test_changes_are_checked_like_the_file(write_job):
     job = JobFile.read(write_job(FULL))
     changed = job.changed(engine="processes", workers=7, servers=None, steps=800, seed=9, store=Path("elsewhere"))
@@ -130,8 +138,8 @@ def test_changes_are_checked_like_the_file(write_job):
     assert changed.engine_object("threads") == Threads()
     with pytest.raises(sg.ArgumentError, match="burn_in=100: and thin=3 leave no draw of 50 steps"):
         job.changed(steps=50)
-    with pytest.raises(sg.ArgumentError, match="engine='mpi': is not known"):
-        job.changed(engine="mpi")
+    with pytest.raises(sg.ArgumentError, match="engine='smp': is not known"):
+        job.changed(engine="smp")
 
 
 @pytest.mark.parametrize("engine", ["inline", "threads", "processes"])

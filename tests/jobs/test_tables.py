@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stalegrad as sg
-from stalegrad.engines import MPI, Inline, Processes, Threads, engine_from_table, engine_table
+from stalegrad.engines import MPI, Inline, Processes, Ray, Threads, engine_from_table, engine_table
 from stalegrad.engines.tables import ENGINES, LAWS
 from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
 from stalegrad.kernels.tables import KERNELS, SCHEDULES
@@ -43,6 +43,8 @@ CLUSTERS = [
     Processes(patience=5, restarts=9, threads=2, slow={1: 0.5}),
     MPI(),
     MPI(patience=5, restarts=9, everywhere=True, elastic=Path("ports"), heartbeat=AWKWARD, slow={1: 0.5}),
+    Ray(),
+    Ray("10.0.0.7:6379", 0.5, 1, {"accelerator": AWKWARD}, {"stable": 1}, 4, 1.0, 9, 5, restarts=9, insecure=True),
     Inline(),
     Inline(compute=AWKWARD, network=1e-4, update=np.float64(1e-3)),
     Inline(compute=ConstantTime(2.0), network=Network(latency=AWKWARD)),
@@ -218,7 +220,7 @@ def test_a_bad_kernel_is_refused_by_the_path_of_its_key(toml, message):
 BAD_ENGINES = [
     ("{name = 'thread'}",
      "engine.name='thread': is no engine that is known. Did you mean 'threads'? Give one of: 'thre"),
-    ("{name = 'threads', threads = 2}", "engine.threads=2: is not known. Threads takes: patience, restarts, slow."),
+    ("{name = 'threads', threads = 2}", "engine.threads=2: is not known. Did you mean 'shards'? Threads takes: "),
     ("{name = 'threads', patience = 0}", "engine.patience=0: is out of range. Give a finite number > 0."),
     ("{name = 'threads', restarts = 1.5}", "engine.restarts=1.5: is not a whole number."),
     ("{name = 'processes', threads = 0}", "engine.threads=0: is out of range. Give a whole number ≥ 1."),

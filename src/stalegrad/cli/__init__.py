@@ -7,6 +7,7 @@ import typer
 
 import stalegrad
 from stalegrad.cli.demo import demo
+from stalegrad.cli.plan import plan
 from stalegrad.cli.reproduce import figures
 from stalegrad.cli.runs import list_runs, plot, report, resume, run, show
 from stalegrad.cli.simulate import simulate
@@ -23,6 +24,7 @@ STATUS = (
     "Exit status: 0 when all is done, 1 when it failed, 2 when the command was not understood, 130 when interrupted."
 )
 
+app.command(rich_help_panel="Runs")(plan)
 app.command(rich_help_panel="Runs", epilog=STATUS)(run)
 app.command(rich_help_panel="Runs", epilog=STATUS)(resume)
 app.command(rich_help_panel="Runs")(show)

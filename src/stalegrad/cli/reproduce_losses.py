@@ -101,7 +101,7 @@ def _losses(found: dict[str, Any]) -> Table:
             f"{row['predictive_loss'][-1]:.4f}",
             f"{row['last_draw']:.4f}",
             f"{row['seconds'][-1]:,.0f} s",
-            "never" if speedup is None else f"{speedup:.1f}",
+            "" if speedup is None else f"{speedup:.1f}",
         )
     return table
 
@@ -112,7 +112,8 @@ def _say_extent(found: dict[str, Any]) -> None:
     share = "the whole experiment" if made == whole else f"{made:,} of {whole:,} iterations{chosen}"
     repetitions = f"{found['seeds']} repetition{'s' if found['seeds'] > 1 else ''}"
     console.print(
-        "¹ iterations that the first row took to its final φ̂, over those that took this row there. ² Loss of the "
+        "¹ iterations that the first row took to its final φ̂, over those that took this row there, if it got there; "
+        "more servers lower the variance of φ̂ only. ² Loss of the "
         f"averaged prediction. This is {share}, {repetitions}, {found['core_seconds'] / 60:.1f} core minutes."
     )
 

@@ -12,7 +12,7 @@ import typer
 import stalegrad
 from stalegrad.cli.common import console, written
 from stalegrad.engines.base import begin
-from stalegrad.engines.tables import ENGINES
+from stalegrad.engines.tables import ENGINES, engine_from_table
 from stalegrad.errors import ArgumentError, GradientError, StalegradError
 from stalegrad.jobs import JobFile, ModelFunction
 from stalegrad.noise import MAX_CHAINS, MAX_WORKERS
@@ -46,11 +46,15 @@ EngineName = Annotated[
         metavar="NAME", help=f"Who computes the gradients: {', '.join(ENGINES.members)}.", callback=_known_engine
     ),
 ]
+Address = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="The cluster, for an engine that has an address: ray.")
+]
 
 
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", show_default=False, help="The job.")],
     engine: EngineName = None,
+    address: Address = None,
     workers: Workers = None,
     servers: Annotated[int | None, typer.Option(metavar="N", help="Chains.", min=1, max=MAX_CHAINS)] = None,
     steps: Annotated[int | None, typer.Option(metavar="N", help="Updates of each chain.", min=1)] = None,
@@ -72,6 +76,7 @@ def run(
     from stalegrad.run import sample
 
     job = JobFile.read(file).changed(engine=engine, workers=workers, servers=servers, steps=steps, seed=seed)
+    job = job if address is None else job.at(address)
     place = store or job.store or _free(RUNS / job.name)
     job = job.changed(store=place)
     begin(job.engine_object())
@@ -82,6 +87,7 @@ def run(
 def resume(
     folder: Folder,
     engine: EngineName = None,
+    address: Address = None,
     workers: Workers = None,
     steps: Annotated[
         int | None, typer.Option(metavar="N", help="Updates of each chain in all, counted from the start.", min=1)
@@ -96,7 +102,7 @@ def resume(
     from stalegrad.store import inspect
 
     job = _job(inspect(folder).configuration.get("job"))
-    chosen = None if engine is None else chosen_engine(engine) if job is None else job.engine_object(engine)
+    chosen = _engine(job, engine, address)
     begin(chosen)
     potential = None
     if model is not None:
@@ -109,6 +115,17 @@ def resume(
         "progress": not quiet,
     }
     _finish(folder, lambda: stalegrad.resume(folder, potential, **settings), potential, quiet)
+
+
+def _engine(job: JobFile | None, name: str | None, address: str | None) -> Any:
+    """With the settings that the job has for it, if there is a job; None for what the run had last."""
+    if job is None:
+        if address is not None:
+            return engine_from_table({"name": name or "ray", "address": address})
+        return None if name is None else chosen_engine(name)
+    if address is not None:
+        return job.changed(engine=name).at(address).engine_object()
+    return None if name is None else job.engine_object(name)
 
 
 def show(folder: Folder, as_json: Json = False) -> None:

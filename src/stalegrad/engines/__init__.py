@@ -4,6 +4,7 @@ from stalegrad.engines.base import Engine, Event, Job, Outcome, Timing, availabl
 from stalegrad.engines.inline import Inline
 from stalegrad.engines.mpi import MPI
 from stalegrad.engines.processes import Processes
+from stalegrad.engines.ray import Ray
 from stalegrad.engines.tables import engine_from_table, engine_table
 from stalegrad.engines.threads import Threads
 
@@ -15,6 +16,7 @@ __all__ = [
     "Job",
     "Outcome",
     "Processes",
+    "Ray",
     "Threads",
     "Timing",
     "available_cores",

@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from stalegrad.admission import Policy
 from stalegrad.chain import Chain
+from stalegrad.collector import DrawBlock, DrawCollector
 from stalegrad.errors import StalegradError
 from stalegrad.potentials.base import Potential
 from stalegrad.server import ChainStatus, Record
@@ -33,7 +34,7 @@ class Job:
         seed: of everything random.
         past: the trace of each chain until now, where a run goes on that had stopped.
         checkpoint: gives what saves the chain of server s from time to time.
-        recording: where the draws are, for engines whose servers are spread over processes.
+        recording: where the draws are, for engines whose servers are in other processes.
         team: those processes.
     """
 
@@ -59,24 +60,25 @@ class Job:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that went wrong with a worker while the run went on.
+    """Something that went wrong with a worker, or with a server in a process of its own, while the run went on.
 
     Args:
         time: seconds since the start.
         chain: the server it belonged to.
-        worker: its number.
+        worker: its number; None for the server itself.
         kind: ``"raised"``, ``"died"``, ``"hung"`` or ``"refused"`` (its gradient was unusable).
         details: the worker's own traceback, the signal that ended it, or why its gradient was refused.
     """
 
     time: float
     chain: int
-    worker: int
+    worker: int | None
     kind: str
     details: str
 
     def __str__(self) -> str:
-        return f"[{self.time:.1f} s] worker {self.worker} of chain {self.chain} {self.kind}: {self.details}"
+        who = "the server" if self.worker is None else f"worker {self.worker}"
+        return f"[{self.time:.1f} s] {who} of chain {self.chain} {self.kind}: {self.details}"
 
 
 class Checkpoint(Protocol):
@@ -104,6 +106,14 @@ class Recording(Protocol):
 
     def reserve(self, server: int, kept: int) -> tuple[Array, ...]:
         """Room for such arrays of so many draws, to take over what another process has recorded."""
+        ...
+
+    def collector(self) -> DrawCollector:
+        """What keeps the draws of a chain in another process, until they are taken from it."""
+        ...
+
+    def collect(self, server: int, block: DrawBlock) -> None:
+        """Add draws that such a collector has kept to those of a chain."""
         ...
 
 
@@ -164,6 +174,11 @@ class Team(Protocol):
         ...
 
     @property
+    def even(self) -> bool:
+        """Whether every server has W workers, neither fewer nor others in between."""
+        ...
+
+    @property
     def cores(self) -> int:
         """How many processors all of them may use."""
         ...
@@ -183,6 +198,7 @@ class Alone:
 
     workers: int = 1
     leads = True
+    even = True
 
     @property
     def cores(self) -> int:

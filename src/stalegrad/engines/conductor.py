@@ -8,6 +8,7 @@ from stalegrad.engines.base import Job, Outcome, Timing
 from stalegrad.engines.interrupts import stop_on_signals
 from stalegrad.engines.service import Care, Link, Service, monotonic_clock
 from stalegrad.errors import StalegradError
+from stalegrad.potentials.shards import shard_weights
 from stalegrad.server import Server
 
 
@@ -52,9 +53,11 @@ def make_service(
     """The service of server s, before it starts."""
     past = job.past_of(s)
     admission = Admission(job.max_staleness, job.policy, past)
-    server = Server(job.chain(s), admission, job.steps, job.record(s), job.status[s], past)
+    batches = job.potential.minibatches
+    weights = shard_weights(batches, None if past is None else past.updates().worker)
+    server = Server(job.chain(s), admission, job.steps, job.record(s), job.status[s], past, weights)
     checkpoint = job.checkpoint(s) if job.checkpoint else None
-    return Service(s, server, link, workers, care, stop, clock, checkpoint)
+    return Service(s, server, link, workers, care, stop, clock, checkpoint, batches.sharded)
 
 
 def elapsed(job: Job) -> float:

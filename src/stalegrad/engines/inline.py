@@ -18,6 +18,7 @@ from stalegrad.engines.interrupts import stop_on_signals
 from stalegrad.errors import GradientError
 from stalegrad.kernels.base import has_compiled_update
 from stalegrad.potentials.base import Potential
+from stalegrad.potentials.shards import shard_weights
 from stalegrad.server import ChainStatus, Record
 from stalegrad.simulation import Law, Network, simulate
 from stalegrad.simulation.laws import as_law, as_network
@@ -113,6 +114,8 @@ class Execution:
         # The last points, by version modulo depth. A fresh gradient needs no copy of its point.
         self._points = np.repeat(chain.point[None], depth, axis=0) if depth > 1 else chain.point[None]
         self._gradient = np.empty_like(chain.position)
+        shards = shard_weights(potential.minibatches, None if past is None else past.updates().worker)
+        self._weights = None if shards is None else shards.next(self._updates.worker).astype(chain.position.dtype)
         length = max(1, _BLOCK_ENTRIES // (chain.position.shape[0] * potential.batch_size))
         self._block_length = length
         self._block: IntArray = np.empty(0, np.int64)
@@ -149,12 +152,15 @@ class Execution:
         chain, points, gradient, staleness = self._chain, list(self._points), self._gradient, self._staleness
         gradients, record, used = self._potential.gradients, self._record, self._used
         depth, first, offset = len(points), len(used), self._offset
+        weights = self._weights
         last = len(staleness) if updates is None else min(first + updates, len(staleness))
         for update in range(first, last):  # this loop is the inline engine's speed
             row = update % self._block_length
             if row == 0:
                 self._draw_block(update)
             gradients(points[(update - staleness[update]) % depth], self._block[row], gradient)
+            if weights is not None:
+                gradient *= weights[update]
             if not all_finite(gradient):
                 _refuse(gradient, self._updates, update, chain)
             used.append(chain.advance(gradient, self._step_sizes[update]))

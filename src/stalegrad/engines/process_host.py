@@ -26,6 +26,7 @@ import cloudpickle
 
 from stalegrad.engines.shared import Bell, Slots
 from stalegrad.engines.waiting import Nap
+from stalegrad.errors import ArgumentError
 from stalegrad.potentials.base import Potential
 from stalegrad.worker import Worker
 
@@ -94,7 +95,7 @@ class Host:
             potential = self.potential
             if potential is None:
                 potential = load_model(self.settings["model"])
-                Worker(potential, self.settings["seed"], 0, 0).rehearse()
+                Worker(potential, self.settings["seed"], 0, who[1]).rehearse()  # with its own shard, if there are any
             work(potential, self.settings, self.socket, *who)
             status = 0
         except BaseException:
@@ -165,7 +166,13 @@ def work(
 def store_model(potential: Potential) -> tuple[bytes, list[memoryview]]:
     """The model as bytes, and apart from them its arrays, which all workers can then share."""
     buffers: list[pickle.PickleBuffer] = []
-    body = cloudpickle.dumps(potential, protocol=5, buffer_callback=buffers.append)
+    try:
+        body = cloudpickle.dumps(potential, protocol=5, buffer_callback=buffers.append)
+    except Exception as error:
+        raise ArgumentError(
+            "potential", potential, f"cannot be sent to other processes ({type(error).__name__}: {error})",
+            "Make it picklable: open files, locks and the like inside the gradient; or use engine='threads'.",
+        ) from error  # fmt: skip
     return body, [buffer.raw() for buffer in buffers]
 
 

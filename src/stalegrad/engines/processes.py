@@ -26,7 +26,6 @@ from stalegrad.engines.process_host import MESSAGE, store_model
 from stalegrad.engines.service import Arrival, Care, Delivery, Failure, Ready, WorkersLost
 from stalegrad.engines.shared import Bell, Slots, anonymous_file
 from stalegrad.engines.waiting import Nap
-from stalegrad.errors import ArgumentError
 from stalegrad.server import Gradient
 from stalegrad.types import Array
 
@@ -53,17 +52,21 @@ class Processes:
         restarts: how often in a row a worker may fail before it is given up.
         threads: how many threads BLAS, OpenMP, torch and XLA may use in each worker. A model of ``from_torch`` has a
             number of its own, since bits depend on it.
+        shards: threads among which each server splits its updates, for models of many parameters: the same bits,
+            sooner, as long as there are cores for them.
         slow: extra seconds per gradient of some workers, by number, to study stragglers.
     """
 
     patience: float | None = None
     restarts: int = 3
     threads: int = 1
+    shards: int = 1
     slow: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         Care(self.patience, self.restarts)
         whole_number("threads", self.threads, least=1)
+        whole_number("shards", self.shards, least=1)
         by_worker("slow", self.slow)
 
     def run(self, job: Job) -> Outcome:
@@ -158,13 +161,7 @@ class Pool:
         return json.loads(text) if text else {}
 
     def _share_model(self, job: Job) -> list[tuple[int, int]]:
-        try:
-            body, arrays = store_model(job.potential)
-        except Exception as error:
-            raise ArgumentError(
-                "potential", job.potential, f"cannot be sent to other processes ({type(error).__name__}: {error})",
-                "Make it picklable: open files, locks and the like inside the gradient; or use engine='threads'.",
-            ) from error  # fmt: skip
+        body, arrays = store_model(job.potential)
         parts = []
         for part in (memoryview(body), *arrays):
             descriptor = self._file(part.nbytes)

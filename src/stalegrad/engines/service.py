@@ -3,12 +3,17 @@
 An engine gives it a :class:`Link` to its workers. The loop waits for arrivals, hands them to the
 :class:`stalegrad.server.Server`, which holds all the sampling logic, sends out what the server answers, and looks after
 the workers: one that raises, dies, hangs or sends rubbish is reported and replaced, a bounded number of times in a row.
+
+Where a message costs more than a gradient, a worker has several *lanes*: it is given several minibatches in one message
+and brings all the gradients back in one. To the server, and in the trace, each lane is a worker of its own with one
+minibatch at a time: lane j of worker w of W has the number w + jW.
 """
 
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from threading import Event as Flag
 from typing import NamedTuple, Protocol
 
@@ -19,7 +24,6 @@ from stalegrad.errors import StalegradError
 from stalegrad.server import Gradient, Server
 from stalegrad.types import Array
 
-_START = 60.0  # seconds that a worker may take to start, however short the patience with its gradients is
 _LOOK = 0.2  # seconds between looks at the stop flag and for hung workers when nothing arrives
 
 log = logging.getLogger("stalegrad")
@@ -30,19 +34,24 @@ class WorkersLost(StalegradError, RuntimeError):
 
 
 class Ready(NamedTuple):
-    """A worker has started and wants work."""
+    """A worker has started and wants work, on so many lanes; or it has some already and wants more."""
 
     worker: int
     incarnation: int
+    lanes: int = 1
 
 
 class Delivery(NamedTuple):
-    """A worker has computed what it was asked for, in so many seconds."""
+    """A worker has computed what one of its lanes was asked for, in so many seconds.
+
+    With ``more``, something else of the same message follows at once, and its lanes get new work all together.
+    """
 
     worker: int
     incarnation: int
     seconds: float
     gradient: Gradient
+    more: bool = False
 
 
 class Failure(NamedTuple):
@@ -64,7 +73,7 @@ class Link(Protocol):
         """Start a worker, or its replacement; it announces itself with :class:`Ready`."""
 
     def send(self, assignment: Assignment, point: Array) -> None:
-        """Give a worker its assignment and a copy of the point."""
+        """Give a worker, on the lane that the assignment names, its assignment and a copy of the point."""
 
     def receive(self, timeout: float) -> Arrival | None:
         """The next arrival, or None when nothing has come for so many seconds."""
@@ -83,12 +92,14 @@ class Care:
     Args:
         patience: seconds after which a worker that does not answer counts as hung; None waits for ever.
         restarts: how often in a row a worker may fail, without a good gradient in between, before it is given up.
-        elastic: whether workers come and go as they please: then a worker that dies has not failed, and a place that
-            nobody has taken yet is not waited for.
+        start: seconds that a worker may take to start, however short the patience with its gradients is; None for as
+            long as it takes.
+        elastic: whether workers come and go as they please: then one that dies has not failed.
     """
 
     patience: float | None = None
     restarts: int = 3
+    start: float | None = 60.0
     elastic: bool = False
 
     def __post_init__(self) -> None:
@@ -109,6 +120,8 @@ class Service:
         stop: set from outside to end early.
         clock: seconds since the run's start.
         checkpoint: saves the chain from time to time; None if nothing is to be saved.
+        needs_all: whether each worker has data that nobody else has: the chain then begins when all are there, and
+            ends with the first that is given up.
     """
 
     def __init__(
@@ -121,11 +134,16 @@ class Service:
         stop: Flag,
         clock: Callable[[], float],
         checkpoint: Checkpoint | None = None,
+        needs_all: bool = False,
     ) -> None:
         self.index, self.server, self.link = index, server, link
         self.events: list[Event] = []
         self.timing = Timing()
         self._care, self._stop, self._clock, self._checkpoint = care, stop, clock, checkpoint
+        self._workers = workers
+        self._lanes = dict.fromkeys(range(workers), 0)  # that have joined
+        self._flights = dict.fromkeys(range(workers), 0)  # what each worker has been given and not brought back
+        self._needs_all = self._wait_for_all = needs_all
         self._incarnation = dict.fromkeys(range(workers), 0)  # of the workers that are not given up
         self._faults = dict.fromkeys(range(workers), 0)  # in a row
         self._asked: dict[int, float] = {}  # when each worker that has work or is starting was last sent something
@@ -168,31 +186,53 @@ class Service:
         elif isinstance(arrival, Ready):
             self._joined.setdefault(worker, self._clock())
             self._ready.add(worker)
-            self._asked.pop(worker, None)
-            self._send(self.server.join(worker))
+            if not self._flights[worker]:
+                self._asked.pop(worker, None)
+            for other in self._beginning(worker):
+                self._join(other, arrival.lanes)
         else:
             self._fail(worker, arrival.kind, arrival.details)
+
+    def _join(self, worker: int, lanes: int) -> None:
+        for lane in range(self._lanes[worker], lanes):
+            self._send(self.server.join(worker + lane * self._workers))
+            self._lanes[worker] += 1
+
+    def _beginning(self, worker: int) -> list[int]:
+        """Who is to be given work now that this worker is ready."""
+        if not self._wait_for_all:
+            return [worker]
+        if len(self._ready) < len(self._incarnation):
+            return []
+        self._wait_for_all = False
+        return sorted(self._ready)
 
     def _deliver(self, delivery: Delivery) -> None:
         begun = self._clock()
         worker = delivery.worker
         refusals = len(self.server.refusals)
-        self._asked.pop(worker, None)
-        assignments = self.server.receive(delivery.gradient, begun)
+        self._flights[worker] = max(0, self._flights[worker] - 1)
+        if self._flights[worker]:
+            self._asked[worker] = begun
+        else:
+            self._asked.pop(worker, None)
+        assignments = self.server.receive(delivery.gradient, begun, more=delivery.more)
         self.timing.gradients += delivery.seconds
         self.timing.count += 1
         if len(self.server.refusals) == refusals:
             self._faults[worker] = 0
             self._send(assignments)
         else:
-            others = [a for a in assignments if a.worker != worker]
+            others = [a for a in assignments if a.worker % self._workers != worker]
             self._send(others)
             self._fail(worker, "refused", self.server.refusals[-1])
         self.timing.updates += self._clock() - begun
 
     def _send(self, assignments: list[Assignment]) -> None:
         for assignment in assignments:
-            self._asked[assignment.worker] = self._clock()
+            worker = assignment.worker % self._workers
+            self._asked[worker] = self._clock()
+            self._flights[worker] += 1
             self.link.send(assignment, self.server.chain.point)
 
     def _start(self, worker: int) -> None:
@@ -205,9 +245,9 @@ class Service:
         if patience is not None:
             now = self._clock()
             for worker, since in list(self._asked.items()):
-                ready = worker in self._ready
-                allowed = patience if ready else max(patience, _START)
-                if now - since > allowed and (ready or not self._care.elastic):
+                start = inf if self._care.start is None else self._care.start
+                allowed = patience if worker in self._ready else max(patience, start)
+                if now - since > allowed:
                     self._fail(worker, "hung", f"no answer for {now - since:.1f} s")
 
     def _fail(self, worker: int, kind: str, details: str) -> None:
@@ -218,16 +258,19 @@ class Service:
         self.link.discard(worker)
         self._asked.pop(worker, None)
         self._faults[worker] += not (self._care.elastic and kind == "died")
-        self._send(self.server.leave(worker))
+        self._flights[worker] = 0
+        lanes, self._lanes[worker] = self._lanes[worker], 0
+        self._send(self.server.leave(*(worker + lane * self._workers for lane in range(lanes))))
         if self._faults[worker] <= self._care.restarts:
             self._incarnation[worker] += 1
             self._start(worker)
             return
         del self._incarnation[worker]
-        if not self._incarnation:
+        if self._needs_all or not self._incarnation:
+            who = f"worker {worker}, which alone has its shard of the data," if self._needs_all else "all workers"
             raise WorkersLost(
-                f"all workers of chain {self.index} were given up after failing {self._care.restarts + 1} times in a "
-                f"row; the last one {kind}: {details}"
+                f"{who} of chain {self.index} {'was' if self._needs_all else 'were'} given up after failing "
+                f"{self._care.restarts + 1} times in a row; the last one {kind}: {details}"
             )
 
 

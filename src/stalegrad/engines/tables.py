@@ -11,6 +11,7 @@ from stalegrad.engines.base import Engine
 from stalegrad.engines.inline import Inline
 from stalegrad.engines.mpi import MPI
 from stalegrad.engines.processes import Processes
+from stalegrad.engines.ray import Ray
 from stalegrad.engines.threads import Threads
 from stalegrad.errors import ArgumentError
 from stalegrad.plain import OPAQUE, ByWorker, Family, NumberOr, Table, in_words
@@ -45,7 +46,7 @@ class _InScriptsOnly:
 
 ENGINES: Family[Any] = Family(
     "engine",
-    {"threads": Threads, "processes": Processes, "mpi": MPI, "inline": Inline},
+    {"threads": Threads, "processes": Processes, "mpi": MPI, "ray": Ray, "inline": Inline},
     {"compute": NumberOr(LAWS), "network": NumberOr(_Network()), "slow": ByWorker(), "comm": _InScriptsOnly()},
 )
 
@@ -54,7 +55,7 @@ def engine_table(engine: Engine) -> Table:
     """The plain table of an engine; of one that is not stalegrad's own, ``{"opaque": "what it is, in words"}``.
 
     >>> engine_table(Processes(threads=2, patience=60.0))
-    {'name': 'processes', 'patience': 60.0, 'restarts': 3, 'threads': 2}
+    {'name': 'processes', 'patience': 60.0, 'restarts': 3, 'threads': 2, 'shards': 1}
     """
     return ENGINES.write(engine)
 

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 import numpy as np
 
 from stalegrad.admission import Assignment
-from stalegrad.checks import by_worker
+from stalegrad.checks import by_worker, whole_number
 from stalegrad.engines.base import Job, Outcome
 from stalegrad.engines.conductor import conduct
 from stalegrad.engines.service import Arrival, Care, Delivery, Failure, Ready
@@ -31,15 +31,19 @@ class Threads:
         patience: seconds after which a worker that does not answer counts as hung; None waits for ever. A hung thread
             cannot be ended, only left behind.
         restarts: how often in a row a worker may fail before it is given up.
+        shards: threads among which each server splits its updates, for models of many parameters: the same bits,
+            sooner, as long as there are cores for them.
         slow: extra seconds per gradient of some workers, by number, to study stragglers.
     """
 
     patience: float | None = None
     restarts: int = 3
+    shards: int = 1
     slow: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         Care(self.patience, self.restarts)
+        whole_number("shards", self.shards, least=1)
         by_worker("slow", self.slow)
 
     def run(self, job: Job) -> Outcome:

@@ -63,7 +63,7 @@ def predict(
         )  # fmt: skip
         return trace.chains[0]
 
-    alone = _rate(run(1))
+    alone = rate(run(1))
     return [_prediction(count, run(count), alone, update) for count in workers]
 
 
@@ -71,7 +71,7 @@ def _second_half(trace: ChainTrace) -> slice:
     return slice(len(trace) // 2, None)
 
 
-def _rate(trace: ChainTrace) -> float:
+def rate(trace: ChainTrace) -> float:
     """Accepted updates a second, from the last gradient of the first half on: equal workers come in bursts."""
     half = _second_half(trace)
     assert trace.time is not None
@@ -84,15 +84,15 @@ def _rate(trace: ChainTrace) -> float:
 def _prediction(count: int, trace: ChainTrace, alone: float, update: float) -> Prediction:
     half = _second_half(trace)
     staleness, accepted = trace.staleness[half], trace.accepted[half]
-    rate = _rate(trace)
+    per_second = rate(trace)
     return Prediction(
         workers=count,
         mean_staleness=float(staleness[accepted].mean()) if accepted.any() else float("nan"),
         max_staleness=int(staleness[accepted].max(initial=0)),
         dropped=float(1 - accepted.mean()),
-        updates_per_second=rate,
-        speedup=rate / alone,
-        server_busy=rate * update,
+        updates_per_second=per_second,
+        speedup=per_second / alone,
+        server_busy=per_second * update,
     )
 
 

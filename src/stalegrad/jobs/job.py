@@ -6,10 +6,11 @@
     servers = 2                     # S, chains
     workers = 4                     # W, workers of each chain
     max_staleness = 16
+    shard = false                   # true: each worker has a part of the data to itself; or a list of sizes
     burn_in = 2_000
     thin = 10
     seed = 0
-    engine = "threads"              # or "processes", "mpi", "inline"; --engine takes another for once
+    engine = "threads"              # or "processes", "mpi", "ray", "inline"; --engine takes another for once
     store = "runs/logistic"         # relative to this file; without it, runs/NAME where the command is given
 
     [model]
@@ -46,6 +47,7 @@ from stalegrad.kernels import Kernel, kernel_from_table
 from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.plain import Table, check_keys, check_table
 from stalegrad.potentials import Potential
+from stalegrad.potentials.shards import given_sizes
 from stalegrad.trace import MAX_SEED
 
 ON_STORE_ERROR = ("stop", "continue")
@@ -83,6 +85,7 @@ class JobFile:
     seed: int = 0
     burn_in: int = 0
     thin: int = 1
+    shard: bool | tuple[int, ...] = False
     engine: str = "threads"
     engines: Mapping[str, Table] = field(default_factory=dict)
     store: Path | None = None
@@ -100,6 +103,8 @@ class JobFile:
         one_of("on_store_error", self.on_store_error, ON_STORE_ERROR)
         Admission(self.max_staleness, self.policy)
         Thinning(self.burn_in, self.thin).refuse_unless_some(self.steps)
+        if not isinstance(self.shard, bool):
+            given_sizes(self.shard)  # whether they fit the data is seen when there are any
         self._check_engines()
         self.kernels(n_data=1)  # whatever N is, what is wrong with a table is wrong now
 
@@ -135,11 +140,17 @@ class JobFile:
         """The same job with other arguments; those that are None stay as they are."""
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
 
+    def at(self, address: str) -> "JobFile":
+        """The same job on a cluster at this address, for engines that have one."""
+        settings = {**self.engines.get(self.engine, {}), "address": address}
+        return replace(self, engines={**self.engines, self.engine: settings})
+
     def table(self) -> Table:
         """All of it but the place of the store, in plain types."""
         described = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "store"}
         kernel = list(self.kernel) if isinstance(self.kernel, tuple) else self.kernel
-        described |= {"model": self.model.table(), "kernel": kernel, "folder": str(self.folder)}
+        shard = list(self.shard) if isinstance(self.shard, tuple) else self.shard
+        described |= {"model": self.model.table(), "kernel": kernel, "folder": str(self.folder), "shard": shard}
         return {name: value for name, value in described.items() if value is not None}
 
     def potential(self) -> Potential:
@@ -164,7 +175,7 @@ class JobFile:
 
     def arguments(self, potential: Potential) -> dict[str, Any]:
         """What to call :func:`stalegrad.sample` with, besides the potential itself."""
-        names = ("steps", "servers", "workers", "max_staleness", "policy", "seed", "burn_in", "thin")
+        names = ("steps", "servers", "workers", "max_staleness", "policy", "seed", "burn_in", "thin", "shard")
         kept = ("store", "checkpoint_every", "on_store_error") if self.store is not None else ()
         return {
             "kernel": self.kernels(potential.n_data),
@@ -190,6 +201,8 @@ class JobFile:
         read["model"] = ModelFunction.read(table["model"], "model")
         if isinstance(kernel := table["kernel"], list):
             read["kernel"] = tuple(kernel)
+        if isinstance(shard := table.get("shard"), list):
+            read["shard"] = tuple(shard)
         if "store" in table:
             read["store"] = _store(table["store"], folder)
         return cls(**read, folder=folder, name=name)

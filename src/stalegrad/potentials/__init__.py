@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from stalegrad.errors import MissingExtra
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.from_gradient import from_gradient
+from stalegrad.potentials.from_loader import from_loader
 from stalegrad.potentials.gaussian import GaussianMean
 from stalegrad.potentials.linear import Linear
 from stalegrad.potentials.logistic import Logistic
@@ -27,6 +28,7 @@ __all__ = [
     "Softmax",
     "from_gradient",
     "from_jax",
+    "from_loader",
     "from_numpyro",
     "from_torch",
 ]

@@ -8,7 +8,7 @@ probabilities differ from 1/m by less than 2⁻⁶⁴: with N data, relatively b
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,6 +57,9 @@ class Minibatches:
     batch_size: int
     scheme: str = "subset"
     _code: int = field(init=False, repr=False, compare=False)
+
+    sharded: ClassVar[bool] = False
+    """Whether each worker has data of its own, see :mod:`stalegrad.potentials.shards`."""
 
     def __post_init__(self) -> None:
         n_data = checks.whole_number("n_data", self.n_data, least=1, most=MAX_DATA)

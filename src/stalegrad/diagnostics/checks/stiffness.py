@@ -49,7 +49,11 @@ class Lag(NamedTuple):
         """
         if staleness.max() <= _MOST_LAGS:
             return cls(np.bincount(staleness) / len(staleness))
-        mean = float(staleness.mean())
+        return cls.of_mean(float(staleness.mean()))
+
+    @classmethod
+    def of_mean(cls, mean: float) -> "Lag":
+        """The two whole numbers next to a mean, with the weights that it asks for."""
         stretch = max(1.0, mean / _MOST_LAGS)
         low, part = divmod(mean / stretch, 1)
         return cls(
@@ -118,13 +122,25 @@ def _chains(evidence: Evidence) -> range:
     return chains
 
 
+def expected_error(kernel: Kernel, lag: Lag, curvature: float, mean_curvature: float = 0.0) -> float:
+    """By how much the variance along the stiffest direction comes out too large, relative to what it should be.
+
+    Args:
+        kernel: with a constant step size.
+        lag: how old gradients are.
+        curvature: λ, the largest.
+        mean_curvature: of all directions, which is what the thermostat of SGNHT sees.
+    """
+    mean = 0.0
+    if isinstance(kernel, SGNHT):
+        mean = float(np.clip(lag.stretch * mean_curvature, 0, lag.stretch * curvature))
+    return variance_error(kernel, tuple(lag.law.tolist()), Direction(lag.stretch * curvature, mean_curvature=mean))
+
+
 def _error(evidence: Evidence, chain: int, lag: Lag, h: float | None = None) -> float:
     kernel = evidence.kernels[chain].with_step_size(float(evidence.steps[chain]) if h is None else h)
-    curvature = lag.stretch * evidence.curvature.value
-    mean = 0.0
-    if isinstance(kernel, SGNHT):  # what the thermostat sees
-        mean = float(np.clip(lag.stretch * evidence.mean_curvature, 0, curvature))
-    return variance_error(kernel, tuple(lag.law.tolist()), Direction(curvature, mean_curvature=mean))
+    mean = evidence.mean_curvature if isinstance(kernel, SGNHT) else 0.0
+    return expected_error(kernel, lag, evidence.curvature.value, mean)
 
 
 def _advice(evidence: Evidence, chain: int, lag: Lag) -> float:

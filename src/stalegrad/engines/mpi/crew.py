@@ -44,6 +44,7 @@ class Crew:
         self.everywhere = everywhere
         self.rank: int = comm.Get_rank()
         self.leads = self.rank == 0
+        self.even = layout is not None and layout.even
         self.cores = available_cores()
         self._channel: Channel | None = None
 

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stalegrad.checks import by_worker, folder_name, real_number
+from stalegrad.checks import by_worker, folder_name, real_number, whole_number
 from stalegrad.engines.base import Job, Outcome, Team
 from stalegrad.engines.mpi.crew import Crew
 from stalegrad.engines.mpi.elastic import Door, ElasticLink, choose_transport, refuse_unless_elastic
@@ -51,6 +51,8 @@ class MPI:
             workers a server join and leave while the run goes on: each is the same script started by an ``mpiexec`` of
             its own, with the environment variable STALEGRAD_JOIN set to that folder. They may be killed at any time.
         heartbeat: seconds without a sign of life after which such a worker counts as dead.
+        shards: threads among which each server splits its updates, for models of many parameters: the same bits,
+            sooner, as long as there are cores for them.
         slow: extra seconds per gradient of some workers, by number, to study stragglers.
         comm: an mpi4py communicator in place of all ranks. Its ranks call ``sg.sample``, and others do not.
     """
@@ -60,12 +62,14 @@ class MPI:
     everywhere: bool = False
     elastic: str | os.PathLike[str] | None = None
     heartbeat: float = 10.0
+    shards: int = 1
     slow: Mapping[int, float] = field(default_factory=dict)
     comm: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         Care(self.patience, self.restarts)
         real_number("heartbeat", self.heartbeat, above=0)
+        whole_number("shards", self.shards, least=1)
         by_worker("slow", self.slow)
         if self.elastic is not None:
             object.__setattr__(self, "elastic", folder_name("elastic", self.elastic))
@@ -115,8 +119,9 @@ class MPI:
         return outcome(reports)
 
     def _serve(self, job: Job, crew: Crew) -> list[Report]:
-        care = Care(self.patience, self.restarts, elastic=self.elastic is not None)
+        care = Care(self.patience, self.restarts)
         if self.elastic is not None:
+            care = replace(care, start=None, elastic=True)  # a place that nobody has taken is not waited for
             door = Door(Path(self.elastic), crew.rank, job.workers, connection_seconds(self.heartbeat))
             guests = partial(ElasticLink, crew.channel, door, job.potential, job.seed, self.heartbeat)
             return serve(job, crew.channel, crew.rank, guests, job.workers, care)

@@ -37,7 +37,7 @@ class Joining:
         slow: extra seconds per gradient, by worker.
     """
 
-    leads, workers = False, 1
+    leads, workers, even = False, 1, False
 
     def __init__(self, folder: Path, heartbeat: float, slow: Mapping[int, float]) -> None:
         self._folder, self._heartbeat, self._slow = folder, heartbeat, slow

@@ -40,6 +40,11 @@ class Layout:
         """W: the most workers that a server has."""
         return len(self.workers_of(0))
 
+    @property
+    def even(self) -> bool:
+        """Whether all servers have as many."""
+        return len({len(self.workers_of(server)) for server in range(self.servers)}) == 1
+
     def workers_of(self, server: int) -> list[int]:
         """The ranks of a server's workers, in the order of their numbers."""
         return [rank for rank, at, _ in self._posts() if at == server]

@@ -61,13 +61,13 @@ def summary(values: Array) -> tuple[Array, Array]:
     return values.mean(0), student.ppf(0.975, count - 1) * values.std(0, ddof=1) / np.sqrt(count)
 
 
-def comparisons(layouts: Sequence[Layout], ends: Sequence[Array]) -> list[dict[str, Any]]:
-    """Each layout's final φ̂ minus that of the one before it, repetition by repetition: starts are shared.
+def comparisons(layouts: Sequence[Layout], values: Sequence[Array]) -> list[dict[str, Any]]:
+    """Each layout's φ̂ at one place minus that of the one before it, repetition by repetition: starts are shared.
 
     ``holds`` says whether the difference is negative as the theory has it, and ``clear`` whether its interval is.
     """
     found = []
-    for (first, second), (few, many) in zip(pairwise(layouts), pairwise(ends), strict=True):
+    for (first, second), (few, many) in zip(pairwise(layouts), pairwise(values), strict=True):
         mean, half = summary(many - few)
         found.append(
             {
@@ -84,6 +84,8 @@ def comparisons(layouts: Sequence[Layout], ends: Sequence[Array]) -> list[dict[s
 
 def speedup(iterations: Array, one: Array, many: Array) -> float | None:
     """L̄ in which the first layout gets to its final φ̂, over that in which another does; None if it never does."""
+    if np.array_equal(many, one):
+        return 1.0
     below = np.flatnonzero(many <= one[-1])
     if not below.size:
         return None

@@ -33,6 +33,7 @@ from stalegrad.experiments.losses.units import execute
 from stalegrad.experiments.losses.workplace import Report, Workplace
 from stalegrad.experiments.numbers_file import write_numbers
 from stalegrad.experiments.times import measure_times
+from stalegrad.types import Array
 from stalegrad.version import VERSION
 
 _TIMED_SECONDS = 3.0
@@ -206,7 +207,9 @@ def _numbers(
             "staleness_mean": float(np.mean([chain.get("staleness_mean", np.nan) for chain in chains])),
             "updates_per_second": rate,
             "seconds": (layout.workers * iterations / rate).tolist(),
-            "iteration_speedup": curves.speedup(iterations, values[0].mean(0), each.mean(0)),
+            "iteration_speedup": None
+            if layout.servers > 1
+            else curves.speedup(iterations, values[0].mean(0), each.mean(0)),
         }
         here = measured["updates_per_second"]
         if layout.servers == 1 and layout.workers <= len(here):
@@ -220,7 +223,19 @@ def _numbers(
         "measured": measured,
         "iterations_axis": iterations.tolist(),
         "layouts": rows,
-        "comparisons": curves.comparisons(layouts, [each[:, -1] for each in values]),
-        "predictive_comparisons": curves.comparisons(layouts, [each[:, -1] for each in predictive]),
+        "comparisons": _compared(layouts, values, iterations),
+        "predictive_comparisons": _compared(layouts, predictive, iterations),
         "core_seconds": sum(result["seconds"] + result.get("seconds_of_losses", 0.0) for result in results.values()),
     }
+
+
+def _compared(layouts: list[Layout], values: list[Array], iterations: Array) -> list[dict[str, Any]]:
+    """Each layout with the one before it, early on the way, after a quarter of it and at its end."""
+    places = sorted({0, max(0, len(iterations) // 4 - 1), len(iterations) - 1})
+    return [
+        {
+            "iterations": float(iterations[k]),
+            "comparisons": curves.comparisons(layouts, [each[:, k] for each in values]),
+        }
+        for k in places
+    ]

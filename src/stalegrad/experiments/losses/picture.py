@@ -29,14 +29,14 @@ def _row(panels: Any, found: dict[str, Any]) -> None:
         colour = colours[layout["workers" if many_workers else "servers"]]
         style = _STYLES[layout["servers"]] if many_servers and many_workers else "-"
         _curve(panels, found, layout, colour, style, _name(layout, many_servers, many_workers))
-    share = f"{found['iterations']:,} of {found['whole_iterations']:,} iterations a worker, {found['seeds']} seeds"
+    share = f"{found['iterations']:,} of {found['whole_iterations']:,} iterations a worker, seeds: {found['seeds']}"
     panels[0].set(xlabel="iterations per worker, L̄", ylabel="test loss, φ̂", title=f"{found['title']}: {share}")
     panels[1].set(xlabel="seconds", title="against time: 5 × 8 cores, simulated; circles: measured here")
     panels[2].set(xlabel="iterations per worker, L̄", title="loss of the averaged prediction")
     for panel in panels:
         panel.set_yscale("log")
         panel.title.set_fontsize(9)
-        panel.yaxis.set_minor_formatter("{x:.3g}")
+        panel.yaxis.set_minor_formatter("{x:.4g}")
         panel.tick_params(axis="y", which="minor", labelsize=7)
     panels[1].set_xscale("log")
     panels[0].legend(frameon=False, fontsize=8, ncols=3 if len(layouts) > 9 else 1)

@@ -106,7 +106,7 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
         left.plot(lost, np.full(len(lost), 0.97 - 0.04 * k), "x", color=f"C{k}", transform=left.get_xaxis_transform())
     left.set(xscale="log", xlabel="learning rate", ylabel=f"test loss φ̂ after {numbers['iterations']:,} iterations")
     left.set_title(
-        f"{numbers['title']}: equal iterations per worker, {numbers['seeds']} seeds (×: diverged)", fontsize=9
+        f"{numbers['title']}: equal iterations per worker, seeds: {numbers['seeds']} (×: diverged)", fontsize=9
     )
     left.legend(frameon=False)
     axis = numbers["iterations"] / numbers["points"] * np.arange(1, numbers["points"] + 1)

@@ -1,0 +1,72 @@
+"""``stalegrad plan``: what it prints, what it writes and how it fails."""
+
+import json
+import re
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from stalegrad import cli
+
+JOB = """
+steps = 2000
+burn_in = 100
+workers = 2
+
+[model]
+function = "stalegrad.examples:gaussian"
+[model.arguments]
+n_data = 100
+
+[kernel]
+name = "SGLD"
+step_size = 1e-4
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "job.toml"
+    path.write_text(JOB)
+    return path
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(cli.app, ["plan", *map(str, arguments)], env={"COLUMNS": "140"})
+    return result.exit_code, re.sub(r"\x1b\[[0-9;]*m", "", result.output)
+
+
+def test_a_table_a_recommendation_and_files(file, tmp_path):
+    out = tmp_path / "out"
+    status, output = invoke(file, "--seconds", 0.2, "--max-workers", 6, "--price", 0.05, "--out", out)
+    assert status == 0, output
+    rows = [line.strip("│ \n").split("│") for line in output.splitlines() if line.startswith("│")]
+    assert [int(row[0]) for row in rows] == [1, 2, 4, 6]
+    for word in ("round trip", "price", "Workers: W =", "Step size:", "Chains: S = 1", "Cost:", "Minibatches:"):
+        assert word in output
+    assert f"wrote {out / 'plan.json'}" in output
+    numbers = json.loads((out / "plan.json").read_text())
+    assert numbers["calibration"]["engine"] == "threads"
+    assert len(numbers["predictions"]) == 4
+    assert (out / "scaling.png").is_file()
+
+
+def test_a_virtual_engine_is_refused(file, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["stalegrad", "plan", str(file), "--engine", "inline"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 1
+    assert "error: engine='inline': has no times to measure" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [("--seconds", 0, "seconds=0"), ("--error", 0, "error=0"), ("--bandwidth", -1, "bandwidth=-1")],
+)
+def test_numbers_that_cannot_be(file, monkeypatch, capsys, option, value, complaint):
+    monkeypatch.setattr(sys, "argv", ["stalegrad", "plan", str(file), option, str(value)])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 1
+    assert complaint in capsys.readouterr().err
