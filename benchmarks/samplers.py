@@ -34,7 +34,7 @@ class Sampler:
         """posteriors' builder and its numbers, for log p / N at temperature 1/N as its documentation recommends.
 
         With m = q/√N its SGHMC is the same chain for lr = h√N and alpha = B/√N, and its SGLD for lr = hN. Its momenta
-        start at 0: by default they start at N(0, 1), √N times what their law at temperature 1/N is, and throw θ far off.
+        start at 0: by default they start at N(0, 1), √N times as wide as their law at temperature 1/N.
         """
         from posteriors_peer import posteriors
 
