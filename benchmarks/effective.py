@@ -50,6 +50,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--thin", type=int, default=100)
     parser.add_argument("--nuts", type=int, default=200, help="draws of NUTS a chain, and of adaptation")
+    parser.add_argument("--tree-depth", type=int, default=10, help="the most that NUTS may use (default %(default)s)")
     parser.add_argument("--batch-size", type=int, default=50)
     parser.add_argument("--step-size", type=float, default=5e-4)
     parser.add_argument(
@@ -57,7 +58,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
     harness.add_arguments(parser, rounds=None)
     return harness.parse(
-        parser, given, chains=2, steps=1000, loop_steps=100, thin=10, nuts=5, reference=20
+        parser, given, chains=2, steps=1000, loop_steps=100, thin=10, nuts=5, tree_depth=2, reference=20
     )  # fmt: skip
 
 
@@ -138,7 +139,8 @@ def nuts(model: Problem, given: argparse.Namespace) -> Chain:
         logits = X @ z + offset
         return -rows.log_prior(z) - jnp.sum(y * logits - jax.nn.softplus(logits))
 
-    mcmc = MCMC(NUTS(potential_fn=potential), num_warmup=given.nuts, num_samples=given.nuts, progress_bar=False)
+    kernel = NUTS(potential_fn=potential, step_size=0.5, max_tree_depth=given.tree_depth)
+    mcmc = MCMC(kernel, num_warmup=given.nuts, num_samples=given.nuts, progress_bar=False)
     mcmc.warmup(jax.random.key(0), init_params=rows.start)
     mcmc.run(jax.random.key(1))  # compiles
 

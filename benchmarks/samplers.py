@@ -33,7 +33,8 @@ class Sampler:
     def posteriors(self, n_data: int) -> tuple[Any, dict[str, float]]:
         """posteriors' builder and its numbers, for log p / N at temperature 1/N as its documentation recommends.
 
-        With m = q/√N its SGHMC is the same chain for lr = h√N and alpha = B/√N, and its SGLD for lr = hN.
+        With m = q/√N its SGHMC is the same chain for lr = h√N and alpha = B/√N, and its SGLD for lr = hN. Its momenta
+        start at 0: by default they start at N(0, 1), √N times as wide as their law at temperature 1/N.
         """
         from posteriors_peer import posteriors
 
@@ -41,7 +42,7 @@ class Sampler:
             return posteriors().sgmcmc.sgld, {"lr": self.step_size * n_data, "temperature": 1 / n_data}
         root = sqrt(n_data)
         numbers = {"lr": self.step_size * root, "alpha": self.friction / root, "temperature": 1 / n_data}
-        return posteriors().sgmcmc.sghmc, numbers
+        return posteriors().sgmcmc.sghmc, {**numbers, "momenta": 0.0}
 
 
 SGLD = Sampler(1e-6)
