@@ -26,6 +26,8 @@ from stalegrad.testing import small_model
 
 KERNEL = sg.SGLD(step_size=0.002)
 PORT = 6399
+START = 100.0  # seconds for a node
+TOO_BUSY = 77  # the status that says that Ray could not be started here
 RAY = str(Path(sys.executable).parent / "ray")
 NODE = ["--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats", "--block"]
 
@@ -70,11 +72,23 @@ class Stage:
     """The hosts and what runs on them."""
 
     def __init__(self, folder, hosts):
-        self._folder, self._hosts, self._nodes = folder, hosts, []
+        self._folder, self._hosts, self._nodes, self._started = folder, hosts, [], 0
 
     def start(self, host, *command):
         with (self._folder / "log").open("a") as log:
             return subprocess.Popen(self._hosts.command(host, *command), stdout=log, stderr=log)
+
+    def node(self, host, *options):
+        """Start a node. Ray gives it half a minute, too little on a busy machine, and it is then started again."""
+        deadline, started = time.monotonic() + START, self._started
+        process = None
+        while not self.says("Ray runtime started", times=started + 1):
+            if time.monotonic() > deadline:
+                sys.exit(TOO_BUSY)
+            if process is None or process.poll() is not None:
+                process = self.start(host, RAY, "start", *options, *NODE)
+            time.sleep(0.1)
+        self._started += 1
 
     def gradients(self, node):
         """How many were computed on a node, 0 or 1 in any order."""
@@ -82,7 +96,8 @@ class Stage:
         return self._nodes[node].stat().st_size if len(self._nodes) > node else 0
 
     def says(self, words, times=1):
-        return (self._folder / "log").read_text().count(words) >= times
+        log = self._folder / "log"
+        return log.exists() and log.read_text().count(words) >= times
 
 
 def wait_for(condition):
@@ -95,16 +110,9 @@ def play(folder):
     with TwoHosts() as hosts:
         stage, (here, there) = Stage(folder, hosts), hosts.addresses
         address = f"{here}:{PORT}"
-        stage.start(0, RAY, "start", "--head", f"--node-ip-address={here}", f"--port={PORT}", *NODE,
-                    "--include-dashboard=false", f"--temp-dir={os.environ['RAY_TMPDIR']}",
-                    '--resources={"stable": 1}')  # fmt: skip
-        wait_for(lambda: stage.says("Ray runtime started"))
-        second = [RAY, "start", f"--address={address}", f"--node-ip-address={there}", *NODE]
-        node = stage.start(1, *second)
-        while not stage.says("Ray runtime started", times=2):
-            time.sleep(0.1)
-            if node.poll() is not None:  # Ray gives a node half a minute, which is too little on a busy machine
-                node = stage.start(1, *second)
+        stage.node(0, "--head", f"--node-ip-address={here}", f"--port={PORT}", "--include-dashboard=false",
+                   f"--temp-dir={os.environ['RAY_TMPDIR']}", '--resources={"stable": 1}')  # fmt: skip
+        stage.node(1, f"--address={address}", f"--node-ip-address={there}")
         run = stage.start(0, sys.executable, __file__, str(folder), address)
         wait_for(lambda: stage.gradients(0) > 20 and stage.gradients(1) > 20)
         hosts.cut()

@@ -16,6 +16,7 @@ from .networks import TwoHosts
 pytestmark = pytest.mark.xdist_group("ray")
 
 PROGRAM = Path(__file__).with_name("ray_across_a_link.py")
+TOO_BUSY = 77  # what it ends with if Ray could not be started
 ALONE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
@@ -27,9 +28,11 @@ def test_a_link_is_cut_for_seconds_and_then_for_good(tmp_path, token):
     log = tmp_path / "log"
     command = [*ALONE, sys.executable, str(PROGRAM), str(tmp_path)]
     try:
-        done = subprocess.run(command, env=token, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, env=token, capture_output=True, text=True, timeout=420)
     except subprocess.TimeoutExpired:
         pytest.fail(f"it did not come to an end: {log.read_text()}")
+    if done.returncode == TOO_BUSY:
+        pytest.skip("this machine is so busy that Ray does not start a node within 100 seconds")
     assert (tmp_path / "told").exists(), f"{done.stderr}\n{log.read_text()}"
     told = json.loads((tmp_path / "told").read_text())
     ((kind, details),) = told["events"]  # the first cut was shorter than the patience of either side
