@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import ray
-from networks import TwoHosts
 
 import stalegrad as sg
+from networks import TwoHosts
 from stalegrad.engines import Ray
 from stalegrad.potentials import Potential
 from stalegrad.testing import small_model
