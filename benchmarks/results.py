@@ -69,6 +69,7 @@ class Result:
         self.pictures: list[dict[str, Any]] = []
         self.bars: list[Bar] = []
         self.figures: dict[str, Any] = {}
+        self.headline: dict[str, float] = {}
 
     def table(self, title: str, headings: Sequence[str], rows: Sequence[Sequence[str | float | None]]) -> None:
         """A table. Numbers are shown with three significant digits, None as a dash."""
@@ -96,6 +97,7 @@ class Result:
         document = {
             "title": self.title, "text": self.text, "settings": self.settings, "tables": self.tables,
             "pictures": self.pictures, "bars": [bar.line() for bar in self.bars], "figures": self.figures,
+            **self.headline,
         }  # fmt: skip
         write_json(document, json_to)
 
