@@ -19,7 +19,7 @@ BENCH   := .venv-bench
 QUICK   ?=
 BENCH_OPTIONS ?=
 
-.PHONY: help demo test check-statistics lint format bench clean distclean
+.PHONY: help demo test test-clusters check-statistics lint format bench clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,11 +27,14 @@ help:  ## list the commands
 demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demonstration into demo-output/
 	$(BIN)/stalegrad demo --out $(DEMO)
 
-test: lint  ## install everything for development in .venv, check style, types and layers, run all tests
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist loadgroup
+test: lint  ## install everything for development in .venv, check style, types and layers, run the tests
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal -m 'not cluster'
+
+test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters, one after the other
+	$(BIN)/python -m pytest -m cluster
 
 check-statistics: $(VENV)/.installed-test  ## calibration and joint-distribution tests of every sampler at full size, with a table (11 minutes of one core)
-	$(BIN)/python -m pytest tests/statistics --full -n $(WORKERS) --maxprocesses 4 --dist loadgroup
+	$(BIN)/python -m pytest tests/statistics --full -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
 lint: $(VENV)/.installed-test  ## formatting, lint, types and import layers, without the tests
 	$(BIN)/ruff format --check .

@@ -33,7 +33,7 @@ from stalegrad.engines.ray.packing import pack_point, unpack_point
 from stalegrad.potentials import Potential
 from stalegrad.testing import KERNELS, check_engine, check_replay, small_model
 
-pytestmark = pytest.mark.xdist_group("ray")  # one cluster is enough for a machine
+pytestmark = pytest.mark.cluster
 
 KERNEL = sg.SGHMC(step_size=0.02, friction=5.0)
 TOKEN = secrets.token_hex(32)

@@ -13,7 +13,7 @@ import pytest
 
 from .networks import TwoHosts
 
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = pytest.mark.cluster
 
 PROGRAM = Path(__file__).with_name("ray_across_a_link.py")
 TOO_BUSY = 77  # what it ends with if Ray could not be started

@@ -26,7 +26,7 @@ def from_loader(load: Callable[..., Potential], *arguments: Any) -> Potential:
     >>> model = from_loader(GaussianMean, [[1.0], [3.0]])
     >>> again = pickle.loads(pickle.dumps(model))  # this loads it a second time
     >>> again.full_gradient(np.zeros(1, again.dtype)), again.n_data
-    (array([-4.]), 2)
+    (array([-4.], dtype=float32), 2)
     """
     return _FromLoader(load, arguments)
 
