@@ -59,7 +59,7 @@ def test_partial_results_and_no_trace_of_it(engine, number, tmp_path):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     calls = tmp_path / "calls"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240  # a busy machine takes long to start six workers
     while (not calls.exists() or calls.stat().st_size < 1200) and time.monotonic() < deadline:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
