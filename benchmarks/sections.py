@@ -33,7 +33,7 @@ class Section:
 
 
 SECTIONS = (
-    Section("logistic", "logistic", "Steps a second: logistic regression"),
+    Section("logistic", "logistic_steps", "Steps a second: logistic regression"),
     Section("softmax", "softmax", "Steps a second: softmax regression"),
     Section("lenet", "networks", "Steps a second: LeNet", ("--network", "lenet")),
     Section("cifar10_quick", "networks", "Steps a second: Cifar10-Quick", ("--network", "cifar10_quick")),

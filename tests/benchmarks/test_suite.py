@@ -18,7 +18,7 @@ def sections(benchmark_module):
 
 
 SCRIPTS = (
-    "logistic", "softmax", "networks", "precision_logistic", "precision_lenet", "effective", "server", "engine_cost",
+    "logistic_steps", "softmax", "networks", "precision_logistic", "precision_lenet", "effective", "server", "engine_cost",
     "scale", "memory", "startup",
 )  # fmt: skip
 

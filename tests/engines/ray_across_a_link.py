@@ -19,7 +19,6 @@ import numpy as np
 import ray
 
 import stalegrad as sg
-from networks import TwoHosts
 from stalegrad.engines import Ray
 from stalegrad.potentials import Potential
 from stalegrad.testing import small_model
@@ -107,6 +106,8 @@ def wait_for(condition):
 
 def play(folder):
     """Start two nodes and a run; cut the link for three seconds, then for good."""
+    from networks import TwoHosts  # beside this program; tests that look for examples import it from elsewhere
+
     with TwoHosts() as hosts:
         stage, (here, there) = Stage(folder, hosts), hosts.addresses
         address = f"{here}:{PORT}"

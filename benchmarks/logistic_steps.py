@@ -5,7 +5,7 @@ data would; the others read it dense, which is faster for them. Ours draws minib
 draw with replacement, because without it they would be far slower. Ours keeps every hundredth draw and the whole trace;
 the others keep only the last position.
 
-    python benchmarks/logistic.py [--batch-size 50] [--samplers SGLD] [--json FILE]
+    python benchmarks/logistic_steps.py [--batch-size 50] [--samplers SGLD] [--json FILE]
 """
 
 import argparse
