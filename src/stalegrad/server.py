@@ -13,7 +13,8 @@ from typing import NamedTuple
 from stalegrad.admission import Admission, Assignment, Refusal
 from stalegrad.chain import Chain, refuse_bad_gradient
 from stalegrad.errors import GradientError
-from stalegrad.potentials.shards import ShardWeights
+from stalegrad.potentials.minibatches import Minibatches
+from stalegrad.potentials.shards import shard_weights
 from stalegrad.trace import ChainTrace, TraceBuilder
 from stalegrad.types import Array
 
@@ -80,7 +81,7 @@ class Server:
         record: told of every accepted update.
         status: kept up to date for displays.
         past: what happened to the chain before, where a run goes on that had stopped.
-        weights: of gradients, where data are in shards.
+        batches: which data its workers draw; None if all draw from all. Gradients of shards are weighed.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Server:
         record: Record,
         status: ChainStatus | None = None,
         past: ChainTrace | None = None,
-        weights: ShardWeights | None = None,
+        batches: Minibatches | None = None,
     ) -> None:
         self.chain = chain
         self.admission = admission
@@ -100,7 +101,9 @@ class Server:
         self.refusals: list[str] = []
         self._record = record
         self._trace = TraceBuilder(past)
-        self._weights = weights
+        self.needs_all = batches is not None and batches.sharded
+        """Whether each worker has data that nobody else has."""
+        self._weights = shard_weights(batches, None if past is None else past.updates().worker)
 
     @property
     def done(self) -> bool:

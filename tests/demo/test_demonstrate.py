@@ -110,7 +110,7 @@ def test_the_split_is_always_the_same_and_disjoint():
 
 def test_settings_leave_a_tenth_out_and_keep_what_they_say():
     settings = Settings()
-    assert (settings.burn_in, settings.thin) == (6000, 60)
+    assert (settings.burn_in, settings.thin) == (8000, 80)
     assert Settings(steps=100, draws=900).thin == 1
     with pytest.raises(ArgumentError):
         Settings(steps=10)

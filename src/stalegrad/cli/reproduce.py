@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from stalegrad.cli import reproduce_losses
-from stalegrad.cli.common import Out, Seed, console, written
+from stalegrad.cli.common import Out, Seed, console, progress_bar, written
 
 figures = typer.Typer(help="Reproduce a figure of the paper: a picture and all its numbers.", no_args_is_help=True)
 
@@ -45,7 +45,7 @@ def fig2(
     from stalegrad.experiments import fig2 as experiment
 
     out.mkdir(parents=True, exist_ok=True)
-    with reproduce_losses.progress_bar() as report:
+    with progress_bar() as report:
         settings = experiment.Settings(runs=runs, max_workers=max_workers, seed=seed)
         numbers = experiment.reproduce(settings, report=report)
     cluster, measured = numbers["cluster"], numbers["time_speedup_measured"]["speedup"]

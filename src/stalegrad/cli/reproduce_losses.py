@@ -1,15 +1,13 @@
 """``stalegrad reproduce fig3 | fig4 | supplement | step-sizes | averaging``: test losses of the paper's models."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress, TimeElapsedColumn
 from rich.table import Table
 
-from stalegrad.cli.common import Out, console, written
+from stalegrad.cli.common import Out, console, progress_bar, written
 
 
 class DatasetName(StrEnum):
@@ -29,15 +27,6 @@ Iterations = Annotated[int | None, typer.Option(help="Iterations of each worker,
 Seeds = Annotated[int | None, typer.Option(help="Repetitions, in place of the data set's own number.", min=1)]
 Rate = Annotated[float | None, typer.Option("--lr", help="Learning rate, in place of the model's own.", min=1e-12)]
 Processes = Annotated[int | None, typer.Option(help="Chains at a time; one a core by default.", min=1)]
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[str, float], None]]:
-    """A bar that is gone in the end."""
-    columns = (*Progress.get_default_columns()[:-1], TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting", total=1.0)
-        yield lambda what, share: progress.update(task, description=what, completed=share)
 
 
 def add_to(figures: typer.Typer) -> None:
@@ -122,10 +111,10 @@ def step_sizes(
     out: Out,
     dataset: Annotated[DatasetName, typer.Option(help="Data set.")] = DatasetName.cifar10,
     lr: Annotated[list[float], typer.Option("--lr", help="A learning rate; give several.")] = [  # noqa: B006
-        0.00025, 0.0005, 0.001, 0.002,
+        0.00003, 0.00006, 0.000125, 0.00025, 0.0005,
     ],
     workers: Annotated[list[int], typer.Option(help="A number of workers; give several.")] = [4, 9],  # noqa: B006
-    iterations: Annotated[int, typer.Option(help="Iterations of each worker.", min=10)] = 300,
+    iterations: Annotated[int, typer.Option(help="Iterations of each worker.", min=10)] = 200,
     points: Annotated[int, typer.Option(help="Evaluations of the test loss on the way.", min=1)] = 10,
     seeds: Annotated[int, typer.Option(help="Repetitions.", min=1)] = 2,
     processes: Processes = None,

@@ -8,7 +8,6 @@ from stalegrad.engines.base import Job, Outcome, Timing
 from stalegrad.engines.interrupts import stop_on_signals
 from stalegrad.engines.service import Care, Link, Service, monotonic_clock
 from stalegrad.errors import StalegradError
-from stalegrad.potentials.shards import shard_weights
 from stalegrad.server import Server
 
 
@@ -51,13 +50,11 @@ def make_service(
     job: Job, s: int, link: Link, workers: int, care: Care, stop: threading.Event, clock: Callable[[], float]
 ) -> Service:
     """The service of server s, before it starts."""
-    past = job.past_of(s)
+    past, batches = job.past_of(s), job.potential.minibatches
     admission = Admission(job.max_staleness, job.policy, past)
-    batches = job.potential.minibatches
-    weights = shard_weights(batches, None if past is None else past.updates().worker)
-    server = Server(job.chain(s), admission, job.steps, job.record(s), job.status[s], past, weights)
+    server = Server(job.chain(s), admission, job.steps, job.record(s), job.status[s], past, batches)
     checkpoint = job.checkpoint(s) if job.checkpoint else None
-    return Service(s, server, link, workers, care, stop, clock, checkpoint, batches.sharded)
+    return Service(s, server, link, workers, care, stop, clock, checkpoint)
 
 
 def elapsed(job: Job) -> float:

@@ -27,7 +27,6 @@ from stalegrad.engines.service import Care, Service, monotonic_clock
 from stalegrad.errors import StalegradError
 from stalegrad.noise import MAX_WORKERS
 from stalegrad.potentials.minibatches import Minibatches
-from stalegrad.potentials.shards import shard_weights
 from stalegrad.server import ChainStatus, Server
 from stalegrad.trace import ChainTrace, TraceBuilder
 from stalegrad.types import Array
@@ -169,8 +168,8 @@ class FarServer:
     ) -> None:
         admission = Admission(task.max_staleness, task.policy, task.past)
         self._status = ChainStatus.after(task.past)
-        weights = shard_weights(task.batches, task.past.updates().worker)
-        server = Server(task.chain, admission, task.steps, task.collector.record, self._status, task.past, weights)
+        record, batches = task.collector.record, task.batches
+        server = Server(task.chain, admission, task.steps, record, self._status, task.past, batches)
         self.desk = Desk(
             task.workers, hire, dismiss, silence=task.silence, held=min(5.0, task.silence / 4),
             most_lanes=task.most_lanes, pack=pack,
@@ -179,7 +178,7 @@ class FarServer:
         self._stop = threading.Event()
         clock = monotonic_clock(task.elapsed)
         self._service = Service(
-            task.index, server, self.desk, task.workers, task.care, self._stop, clock, self._cuts, task.batches.sharded
+            task.index, server, self.desk, task.workers, task.care, self._stop, clock, self._cuts
         )  # fmt: skip
         self._ended = False
         self._failure: Exception | None = None

@@ -120,8 +120,9 @@ class Service:
         stop: set from outside to end early.
         clock: seconds since the run's start.
         checkpoint: saves the chain from time to time; None if nothing is to be saved.
-        needs_all: whether each worker has data that nobody else has: the chain then begins when all are there, and
-            ends with the first that is given up.
+
+    Where each worker has data that nobody else has, the chain begins when all are there, and ends with the first that
+    is given up.
     """
 
     def __init__(
@@ -134,7 +135,6 @@ class Service:
         stop: Flag,
         clock: Callable[[], float],
         checkpoint: Checkpoint | None = None,
-        needs_all: bool = False,
     ) -> None:
         self.index, self.server, self.link = index, server, link
         self.events: list[Event] = []
@@ -143,7 +143,7 @@ class Service:
         self._workers = workers
         self._lanes = dict.fromkeys(range(workers), 0)  # that have joined
         self._flights = dict.fromkeys(range(workers), 0)  # what each worker has been given and not brought back
-        self._needs_all = self._wait_for_all = needs_all
+        self._needs_all = self._wait_for_all = server.needs_all
         self._incarnation = dict.fromkeys(range(workers), 0)  # of the workers that are not given up
         self._faults = dict.fromkeys(range(workers), 0)  # in a row
         self._asked: dict[int, float] = {}  # when each worker that has work or is starting was last sent something

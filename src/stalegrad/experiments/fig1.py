@@ -21,6 +21,7 @@ import numpy as np
 
 from stalegrad.estimates import precision
 from stalegrad.experiments.numbers_file import write_numbers
+from stalegrad.experiments.shades import shades
 from stalegrad.kernels import SGLD
 from stalegrad.potentials import GaussianMean
 from stalegrad.run import replay
@@ -148,7 +149,7 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    colours = _colours(len(numbers["tau"]))
+    colours = shades(len(numbers["tau"]))
     for tau, curve, colour in zip(numbers["tau"], numbers["curves"], colours, strict=True):
         left.loglog(curve["iteration"], curve["mse"], color=colour, label=f"τ = {tau}")
         left.plot(curve["iteration"][-1], curve["mse"][-1], "o", color=colour, markersize=5)
@@ -172,9 +173,3 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
     right.set_title("A chain that mixes: the bias grows with τ, the variance hardly", fontsize=10)
     right.legend(frameon=False, fontsize=9)
     figure.savefig(path, dpi=150)
-
-
-def _colours(count: int) -> list[Any]:
-    import matplotlib
-
-    return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.9, count)))

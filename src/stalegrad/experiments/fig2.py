@@ -40,12 +40,12 @@ from stalegrad.estimates import precision, speedup_interval
 from stalegrad.experiments.fig2_picture import draw
 from stalegrad.experiments.fig2_posterior import Posterior, posterior
 from stalegrad.experiments.numbers_file import write_numbers
+from stalegrad.experiments.scaling import updates_per_second
 from stalegrad.experiments.times import (
     Machine,
     calibrate,
     measure_times,
     simulated_rates,
-    updates_per_second,
 )
 from stalegrad.kernels import SGLD
 from stalegrad.run import replay

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad.experiments.shades import shades
+
 _GREY = "0.55"
 _FIRST = 4  # curves begin at the fifth draw: before, an average over thinned draws is not yet one over iterations
 
@@ -15,7 +17,7 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
 
     figure = Figure(figsize=(12.5, 9), layout="constrained")
     (iterations, cluster), (speedups, machine) = figure.subplots(2, 2)
-    colours = _colours(len(numbers["workers"]))
+    colours = shades(len(numbers["workers"]))
     _iterations(iterations, numbers, colours)
     _cluster(cluster, numbers, colours)
     _speedups(speedups, numbers)
@@ -111,9 +113,3 @@ def _machine(panel: Any, numbers: dict[str, Any]) -> None:
 
 def _listed(numbers: set[int]) -> str:
     return " and ".join(map(str, sorted(numbers)))
-
-
-def _colours(count: int) -> list[Any]:
-    import matplotlib
-
-    return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.9, count)))

@@ -63,7 +63,7 @@ def predict(
         )  # fmt: skip
         return trace.chains[0]
 
-    alone = rate(run(1))
+    alone = updates_per_second(run(1))
     return [_prediction(count, run(count), alone, update) for count in workers]
 
 
@@ -71,7 +71,7 @@ def _second_half(trace: ChainTrace) -> slice:
     return slice(len(trace) // 2, None)
 
 
-def rate(trace: ChainTrace) -> float:
+def updates_per_second(trace: ChainTrace) -> float:
     """Accepted updates a second, from the last gradient of the first half on: equal workers come in bursts."""
     half = _second_half(trace)
     assert trace.time is not None
@@ -84,7 +84,7 @@ def rate(trace: ChainTrace) -> float:
 def _prediction(count: int, trace: ChainTrace, alone: float, update: float) -> Prediction:
     half = _second_half(trace)
     staleness, accepted = trace.staleness[half], trace.accepted[half]
-    per_second = rate(trace)
+    per_second = updates_per_second(trace)
     return Prediction(
         workers=count,
         mean_staleness=float(staleness[accepted].mean()) if accepted.any() else float("nan"),

@@ -9,11 +9,12 @@ import numpy as np
 
 from stalegrad.chain import Chain
 from stalegrad.engines import Engine, Inline, Processes, Threads
+from stalegrad.experiments.scaling import updates_per_second
 from stalegrad.kernels import Kernel
 from stalegrad.potentials import Potential
 from stalegrad.run import sample
 from stalegrad.simulation import LogNormal, Network, simulate
-from stalegrad.trace import ChainTrace, Trace
+from stalegrad.trace import Trace
 from stalegrad.worker import Worker
 
 ENGINES: dict[str, Callable[..., Any]] = {"threads": Threads, "processes": Processes, "inline": Inline}
@@ -69,13 +70,6 @@ class Calibration:
     def machine(self) -> Machine:
         """This machine, if it had a core for every worker."""
         return Machine(self.gradient, self.variation, self.served, self.exchange / 2)
-
-
-def updates_per_second(trace: ChainTrace) -> float:
-    """From the second half of a trace, after the start in which all workers hold version 0."""
-    assert trace.time is not None
-    half = len(trace) // 2
-    return float(np.count_nonzero(trace.accepted[half:]) / (trace.time[-1] - trace.time[half - 1]))
 
 
 class Measured(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from stalegrad.chain import Chain
 from stalegrad.engines import Engine, Inline, available_cores
 from stalegrad.errors import ArgumentError, GradientError
-from stalegrad.experiments.scaling import rate
+from stalegrad.experiments.scaling import updates_per_second
 from stalegrad.jobs import JobFile
 from stalegrad.kernels import Kernel
 from stalegrad.plan import kernels_for
@@ -191,7 +191,7 @@ def round_trip(run: Run, workers: int) -> RoundTrip:
     """
     timing = run.timing
     assert timing is not None
-    accepted = float(np.mean([rate(chain) for chain in run.trace.chains]))
+    accepted = float(np.mean([updates_per_second(chain) for chain in run.trace.chains]))
     updates = [chain.updates() for chain in run.trace.chains]
     arrived = sum(len(chain) for chain in run.trace.chains) / sum(len(chain) for chain in updates)
     cycle = workers / (accepted * arrived)

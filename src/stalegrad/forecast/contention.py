@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stalegrad.admission import Policy
-from stalegrad.experiments.scaling import rate
+from stalegrad.experiments.scaling import updates_per_second
 from stalegrad.forecast.calibration import Calibration, RoundTrip
 from stalegrad.simulation import LogNormal, Network, simulate
 from stalegrad.trace import ChainTrace
@@ -57,7 +57,7 @@ def predict_here(calibration: Calibration, workers: int, bound: Bound, seed: int
     """Simulate W workers a chain with the times that they have on this machine."""
     trace = _simulated(times_here(calibration, workers, bound), workers, calibration.variation, bound, seed)
     half = trace.updates().staleness[trace.steps // 2 :]
-    return Here(rate(trace), float(half.mean()))
+    return Here(updates_per_second(trace), float(half.mean()))
 
 
 def times_here(calibration: Calibration, workers: int, bound: Bound = NO_BOUND) -> Times:
@@ -77,7 +77,8 @@ def _fitted(trip: RoundTrip, variation: float, bound: Bound) -> Times:
     gradient, served, measured = trip.gradient, trip.served, trip.updates_per_second
 
     def too_fast(exchange: float) -> bool:
-        return rate(_simulated(Times(gradient, served, exchange), trip.workers, variation, bound, 0)) > measured
+        trace = _simulated(Times(gradient, served, exchange), trip.workers, variation, bound, 0)
+        return updates_per_second(trace) > measured
 
     if trip.workers == 1:
         return Times(gradient, served, max(0.0, 1 / measured - gradient - served))

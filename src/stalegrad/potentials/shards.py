@@ -233,7 +233,7 @@ def _weigh(workers, update, shares, last, gaps, means, out):  # type: ignore[no-
         out[i] = shares[worker] * means[worker]
 
 
-def shard_weights(batches: Minibatches, past: Any = None) -> ShardWeights | None:
+def shard_weights(batches: Minibatches | None, past: Any = None) -> ShardWeights | None:
     """The weights of a chain's gradients after updates by the workers ``past``; None unless data are in shards."""
     if not isinstance(batches, ShardedMinibatches):
         return None

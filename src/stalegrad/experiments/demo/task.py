@@ -59,7 +59,7 @@ class Settings:
         seed: of the noise and the minibatches.
     """
 
-    steps: int = 60_000
+    steps: int = 80_000
     servers: int = 2
     workers: int = 3
     max_staleness: int = 16

@@ -58,7 +58,7 @@ def reproduce(
     seeds: int = 3,
     lr: float | None = None,
     temperatures: Sequence[float] = (1.0, 0.1),
-    sgd_lr: Sequence[float] = (0.001, 0.003, 0.01),
+    sgd_lr: Sequence[float] = (0.003, 0.01),
     processes: int | None = None,
     report: Report = lambda what, share: None,
 ) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from dataclasses import replace
 from functools import cache
 
 from stalegrad.experiments.losses.layouts import Layout
-from stalegrad.experiments.times import Machine, updates_per_second
+from stalegrad.experiments.scaling import updates_per_second
+from stalegrad.experiments.times import Machine
 
 MACHINES = 5
 CORES = 8

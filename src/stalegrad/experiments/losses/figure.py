@@ -104,7 +104,8 @@ def reproduce(
         report(f"{name}: timing", 0.0)
         measured = _measured(out / f"times-{name}.json", task, model)
         layouts = FIGURES[figure]
-        units = {unit for layout in layouts for r in range(extent.seeds) for unit in _units(layout, r, task, extent)}
+        common = {"task": name, **extent.common}
+        units = {unit for layout in layouts for r in range(extent.seeds) for unit in layout.units(r, **common)}
         place = Workplace(out, execute, processes)
         results = place.results(units, report)
         found[name] = _numbers(task, model, layouts, extent, results, place, measured)
@@ -112,10 +113,6 @@ def reproduce(
     write_numbers(out / f"{figure}.json", numbers)
     draw(numbers, out / f"{figure}.png")
     return numbers
-
-
-def _units(layout: Layout, seed: int, task: Task, extent: Extent) -> list[Any]:
-    return layout.units(seed, task=task.name, **extent.common)
 
 
 def _extent(

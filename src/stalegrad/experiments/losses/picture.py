@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad.experiments.shades import shades
+
 _STYLES = {1: "-", 3: "--", 5: "-.", 7: ":"}  # by servers, where workers differ as well
 
 
@@ -24,7 +26,7 @@ def _row(panels: Any, found: dict[str, Any]) -> None:
     many_servers = len({layout["servers"] for layout in layouts}) > 1
     many_workers = len({layout["workers"] for layout in layouts}) > 1
     counts = sorted({layout["workers" if many_workers else "servers"] for layout in layouts})
-    colours = dict(zip(counts, _colours(len(counts)), strict=True))
+    colours = dict(zip(counts, shades(len(counts)), strict=True))
     for layout in layouts:
         colour = colours[layout["workers" if many_workers else "servers"]]
         style = _STYLES[layout["servers"]] if many_servers and many_workers else "-"
@@ -65,9 +67,3 @@ def _name(layout: dict[str, Any], many_servers: bool, many_workers: bool) -> str
     if many_servers:
         return f"{servers} server{'s' if servers > 1 else ''} × {workers} workers"
     return f"{workers} worker{'s' if workers > 1 else ''}"
-
-
-def _colours(count: int) -> list[Any]:
-    import matplotlib
-
-    return list(matplotlib.colormaps["viridis"](np.linspace(0, 0.9, count)))

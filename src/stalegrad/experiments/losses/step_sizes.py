@@ -27,7 +27,7 @@ def reproduce(
     *,
     lr: Sequence[float],
     workers: Sequence[int] = (4, 9),
-    iterations: int = 300,
+    iterations: int = 200,
     points: int = 10,
     seeds: int = 2,
     processes: int | None = None,
