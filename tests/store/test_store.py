@@ -147,7 +147,7 @@ def test_a_signal_leaves_a_checkpoint(tmp_path, engine, kind):
     assert child.returncode == 0
     info = inspect(store)
     assert info.state == "interrupted"
-    assert min(info.draws) == int(said) > 20
+    assert min(info.draws) == int(said) > 0
     run = sg.resume(store, small_as_faulty(tmp_path), KERNEL, steps=max(info.updates) + 20, progress=False)
     np.testing.assert_array_equal(run.draws, sg.replay(run.trace, small_model(), KERNEL).draws)
 

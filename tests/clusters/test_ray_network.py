@@ -13,8 +13,6 @@ import pytest
 
 from .networks import TwoHosts
 
-pytestmark = pytest.mark.cluster
-
 PROGRAM = Path(__file__).with_name("ray_across_a_link.py")
 TOO_BUSY = 77  # what it ends with if Ray could not be started
 ALONE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]

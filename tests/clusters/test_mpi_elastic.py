@@ -14,7 +14,7 @@ from .mpi_jobs import Ranks, mpi
 from .mpi_rank import Wide
 from .networks import TwoHosts
 
-pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("compiled")]
+pytestmark = pytest.mark.usefixtures("compiled")
 
 
 class Elastic:

@@ -36,7 +36,7 @@ def model():
     return FaultyModel(Path("calls"), {}, seconds=0.005)
 """
 
-pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("compiled")]
+pytestmark = pytest.mark.usefixtures("compiled")
 
 
 def test_the_conformance_suite_and_bit_exact_replay_of_every_shape(tmp_path):

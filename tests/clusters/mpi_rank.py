@@ -235,5 +235,5 @@ def no_ports(folder):
 
 
 if __name__ == "__main__":
-    signal.alarm(120)  # no test leaves a rank behind
+    signal.alarm(240)  # no test leaves a rank behind
     globals()[sys.argv[1]](Path(sys.argv[2]))
