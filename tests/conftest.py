@@ -107,3 +107,15 @@ def fresh_python():
         return subprocess.run([sys.executable, *map(str, arguments)], **options)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def compiled():
+    """Compile here what processes of tests need, once, rather than in all of them at the same time."""
+    import stalegrad as sg  # not before: numba must know where its cache is
+    from stalegrad.testing import KERNELS, small_model
+
+    for kernel in (*KERNELS, sg.SGHMC(step_size=0.02, friction=5.0)):
+        run = sg.sample(small_model(), kernel, steps=4, engine="threads", progress=False)
+        sg.replay(run.trace, small_model(), kernel)
+    small_model().full_gradient(small_model().initial())  # as models around it call it

@@ -9,17 +9,6 @@ import pytest
 
 
 @pytest.fixture(scope="session")
-def compiled():
-    """Compile here what processes of tests need, once, rather than in all of them at the same time."""
-    import stalegrad as sg
-    from stalegrad.testing import KERNELS, small_model
-
-    for kernel in (*KERNELS, sg.SGHMC(step_size=0.02, friction=5.0)):
-        run = sg.sample(small_model(), kernel, steps=4, engine="threads", progress=False)
-        sg.replay(run.trace, small_model(), kernel)
-
-
-@pytest.fixture(scope="session")
 def nodes():
     """A cluster that listens on the loopback alone and asks for a token; this process is connected to it."""
     import ray

@@ -5,6 +5,8 @@ import pytest
 from stalegrad.engines import Inline, Processes, Threads
 from stalegrad.testing import KERNELS, check_bound, check_engine, check_replay
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 REAL = {"threads": Threads, "processes": Processes}
 
 

@@ -14,6 +14,8 @@ from stalegrad.engines import Processes, Threads
 from stalegrad.engines.processes import Pool
 from stalegrad.testing import FaultyModel, small_model
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 KERNEL = sg.SGHMC(step_size=0.02, friction=5.0)
 
 

@@ -8,6 +8,8 @@ import stalegrad as sg
 from stalegrad.engines.service import Service
 from stalegrad.testing import FaultyModel
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_idle_servers_sleep(engine, tmp_path, monkeypatch):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 SCRIPT = textwrap.dedent("""
     import json, sys, time
     import numpy as np

@@ -14,6 +14,8 @@ from stalegrad.jobs import JobFile, ModelFunction
 from stalegrad.schedules import Inverse
 from stalegrad.simulation import LogNormal
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 SMALL = """

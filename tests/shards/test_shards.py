@@ -12,6 +12,8 @@ from stalegrad.potentials import GaussianMean, Minibatches, from_gradient
 from stalegrad.potentials.shards import Sharded, ShardedMinibatches, ShardWeights, shard_sizes, shard_weights
 from stalegrad.testing import FaultyModel, check_shards
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 SGLD = sg.SGLD(step_size=1e-3)
 DATA = np.random.default_rng(5).normal(size=(60, 3)) + np.linspace(-2, 2, 60)[:, None]  # shards differ
 

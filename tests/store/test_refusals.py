@@ -15,6 +15,8 @@ from stalegrad.store import failpoints, inspect
 from stalegrad.store.lock import Lock
 from stalegrad.testing import KERNELS, GaussianMean, small_model
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 KERNEL = KERNELS[0]
 
 

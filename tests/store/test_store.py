@@ -16,6 +16,8 @@ import stalegrad as sg
 from stalegrad.store import inspect
 from stalegrad.testing import KERNELS, FaultyModel, small_model
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 KERNEL = KERNELS[0]
 
 
