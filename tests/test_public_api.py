@@ -3,10 +3,11 @@
 import stalegrad
 
 EXPECTED = [
-    "PSGLD", "SGHMC", "SGLD", "SGNHT", "ArgumentError", "DatasetError", "Estimate", "Exponential", "GradientError",
-    "LogNormal", "MissingExtra", "Network", "Run", "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError",
-    "datasets", "diagnostics", "engines", "load", "models", "potentials", "priors", "replay", "resume", "sample",
-    "schedules", "simulate", "theory",
+    "PSGLD", "SGHMC", "SGLD", "SGNHT", "ArgumentError", "Consensus", "DatasetError", "Downpour", "Elastic", "Estimate",
+    "Exponential", "GradientError", "LogNormal", "MissingExtra", "Network", "Run", "RunFailed", "StalegradError",
+    "StoreError", "Trace", "TraceError", "VisitingShards", "WorkerNoise", "architectures", "datasets", "diagnostics",
+    "engines", "load", "models", "potentials", "priors", "replay", "resume", "sample", "schedules", "simulate",
+    "theory",
 ]  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
-from stalegrad import datasets, diagnostics, engines, models, potentials, priors, schedules, theory
+from stalegrad import architectures, datasets, diagnostics, engines, models, potentials, priors, schedules, theory
+from stalegrad.architectures import Consensus, Downpour, Elastic, VisitingShards, WorkerNoise
 from stalegrad.errors import (
     ArgumentError,
     DatasetError,
@@ -26,7 +27,10 @@ __all__ = [
     "SGLD",
     "SGNHT",
     "ArgumentError",
+    "Consensus",
     "DatasetError",
+    "Downpour",
+    "Elastic",
     "Estimate",
     "Exponential",
     "GradientError",
@@ -39,6 +43,9 @@ __all__ = [
     "StoreError",
     "Trace",
     "TraceError",
+    "VisitingShards",
+    "WorkerNoise",
+    "architectures",
     "datasets",
     "diagnostics",
     "engines",

@@ -1,7 +1,7 @@
 """One Markov chain: a kernel, its state, and how many updates it has had."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,16 @@ class Chain:
         split: how the coordinates of an update are given to threads.
 
     ``position`` is θ_l and ``point`` is where the next gradient is wanted: arrays (R, n) that every update overwrites.
+
+    A chain of an architecture of its own (:mod:`stalegrad.architectures`) carries more and says so in
+    :meth:`_arrays`, or sends workers other points, see :meth:`point_for`.
     """
+
+    own_points: ClassVar[bool] = False
+    """Whether workers are sent different points at the same version."""
+
+    needs_all: ClassVar[bool] = False
+    """Whether each worker has a part that nobody else can take over."""
 
     def __init__(
         self,
@@ -49,11 +58,11 @@ class Chain:
 
     def snapshot(self) -> dict[str, Array]:
         """A copy of all that the chain carries from one update to the next, besides its version."""
-        return {name: array.copy() for name, array in self.state._asdict().items() if array is not None}
+        return {name: array.copy() for name, array in self._arrays().items()}
 
     def restore(self, version: int, arrays: Mapping[str, Array]) -> None:
         """Put the chain where it was when :meth:`snapshot` was taken, after ``version`` updates."""
-        state = {name: array for name, array in self.state._asdict().items() if array is not None}
+        state = self._arrays()
         expected = {name: (array.shape, array.dtype) for name, array in state.items()}
         given = {name: (array.shape, array.dtype) for name, array in arrays.items()}
         if given != expected:
@@ -65,17 +74,30 @@ class Chain:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Not the arrays as they are: position and point share memory with the state.
-        return _rebuilt, (self.kernel, self.seed, self.chain, self.first_repeat, self.version, self.snapshot())
+        return _rebuilt, (type(self), self._arguments(), self.position.copy(), self.version, self.snapshot())
 
-    def advance(self, gradient: Array, step_size: float | None = None) -> float:
-        """Update with a gradient (R, n) that has been checked; returns the step size used."""
-        steps = self._step_sizes(step_size)
-        if steps != self._steps:
-            self._coefficients = np.array(self.kernel.coefficients(*steps), self.position.dtype)
-            self._steps = steps
+    def _arrays(self) -> dict[str, Array]:
+        """All that the chain carries, by name."""
+        return {name: array for name, array in self.state._asdict().items() if array is not None}
+
+    def _arguments(self) -> dict[str, Any]:
+        """What makes such a chain, besides a position."""
+        return {"kernel": self.kernel, "seed": self.seed, "chain": self.chain, "first_repeat": self.first_repeat}
+
+    def point_for(self, worker: int, current: Array) -> Array:
+        """The point that a worker is sent when ``current`` is the chain's: the same for all, unless they differ.
+
+        A server asks when it sends, with its :attr:`point`; whoever executes a trace asks when the answer lands, with
+        the point of the version that the worker had read.
+        """
+        return current
+
+    def advance(self, gradient: Array, step_size: float | None = None, worker: int = 0) -> float:
+        """Update with the answer (R, n) of a worker, which has been checked; returns the step size used."""
+        h = self._choose_coefficients(step_size)
         self.kernel.advance(self.state, gradient, self._coefficients, self._address(), self._split)
         self.version += 1
-        return steps[0]
+        return h
 
     def advanced(self, updates: int) -> None:
         """So many updates were made outside, on :attr:`state`, with :meth:`coefficient_rows`."""
@@ -96,6 +118,14 @@ class Chain:
         """The seed as compiled code takes it."""
         return self._key
 
+    def _choose_coefficients(self, step_size: float | None) -> float:
+        """Have those of this update at hand; returns its step size."""
+        steps = self._step_sizes(step_size)
+        if steps != self._steps:
+            self._coefficients = np.array(self.kernel.coefficients(*steps), self.position.dtype)
+            self._steps = steps
+        return steps[0]
+
     def _step_sizes(self, step_size: float | None) -> tuple[float, float]:
         """h of this update and of the next one."""
         h = self._constant  # asked first: this runs at every update
@@ -109,11 +139,10 @@ class Chain:
 
 
 def _rebuilt(
-    kernel: Kernel, seed: int, chain: int, first_repeat: int, version: int, arrays: Mapping[str, Array]
+    kind: type[Chain], arguments: dict[str, Any], position: Array, version: int, arrays: Mapping[str, Array]
 ) -> Chain:
     """A chain out of a pickle."""
-    position = next(iter(arrays.values()))  # the first of every kernel's arrays
-    rebuilt = Chain(kernel, position, seed, chain, first_repeat)
+    rebuilt = kind(position=position, **arguments)
     rebuilt.restore(version, arrays)
     return rebuilt
 

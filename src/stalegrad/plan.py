@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from stalegrad.admission import POLICIES, Admission, Policy
+from stalegrad.architectures import Architecture, StaleGradients, architecture_table, as_architecture
+from stalegrad.architectures.base import Place, Setting
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
 from stalegrad.draws import Thinning
@@ -34,6 +36,7 @@ class Plan:
         initial: the same if the user gave it, else None.
         team: the processes that make the run.
         shards: how many data each worker has to itself, or None if all have all.
+        architecture: who samples and who sends what.
     """
 
     potential: Potential
@@ -50,20 +53,25 @@ class Plan:
     initial: Array | None
     team: Team = ALONE
     shards: tuple[int, ...] | None = None
+    architecture: Architecture = StaleGradients()
 
     @property
     def work(self) -> Potential:
         """The model as workers see it."""
-        return self.potential if self.shards is None else Sharded(self.potential, self.shards)
+        if self.shards is not None:
+            return Sharded(self.potential, self.shards)
+        return self.architecture.work(self.potential, self.kernels, self.workers)
 
     def chain(self, server: int, rows: int = 1, first_repeat: int = 0) -> Chain:
         """A chain before its first update, in so many repetitions."""
         start = np.repeat(self.start[server : server + 1], rows, axis=0)
         split = split_over(getattr(self.engine, "shards", 1))
-        return Chain(self.kernels[server], start, self.seed, server, first_repeat, split)
+        place = Place(start, self.seed, server, first_repeat, split)
+        return self.architecture.chain(self.kernels[server], place, self.workers)
 
     def about(self) -> dict[str, Any]:
         """What is worth noting in a trace."""
+        architecture = architecture_table(self.architecture)
         return {
             "model": type(self.potential).__name__,
             "n_data": self.potential.n_data,
@@ -74,6 +82,7 @@ class Plan:
             "max_staleness": self.max_staleness,
             "policy": self.policy,
             **({} if self.shards is None else {"shards": list(self.shards)}),
+            **({} if architecture is None else {"architecture": architecture}),
         }
 
 
@@ -92,6 +101,7 @@ def make_plan(
     thin: int,
     initial: Any,
     shard: Any = False,
+    architecture: Any = None,
 ) -> Plan:
     """Check everything that :func:`stalegrad.sample` was given."""
     check_potential(potential)
@@ -111,10 +121,13 @@ def make_plan(
     shards = shards_for(shard, potential, team.workers)
     if shards is not None:
         _refuse_loss_of_shards(max_staleness, policy, team)
+    chosen_architecture = architecture_for(
+        architecture, Setting(potential, kernels, servers, team.workers, max_staleness, team.even), shards
+    )
     team.meet(potential, seed)
     return Plan(
         potential, kernels, chosen, steps, team.workers, servers, max_staleness, policy, seed, thinning, start, given,
-        team, shards,
+        team, shards, chosen_architecture,
     )  # fmt: skip
 
 
@@ -130,9 +143,23 @@ def check_potential(potential: Any) -> None:
 def shards_for(shard: Any, potential: Potential, workers: int) -> tuple[int, ...] | None:
     """The sizes of the shards, one a worker, that the model's minibatches fit into; None for no shards."""
     sizes = shard_sizes(shard, potential.n_data, workers)
+    if sizes is not None and potential.addressed:
+        problem = f"does not go with {type(potential).__name__}, whose workers do more than draw minibatches"
+        raise ArgumentError("shard", shard, problem, "Give shard=False.")
     if sizes is not None:
         Sharded(potential, sizes)  # refuses minibatches that are larger than a shard
     return sizes
+
+
+def architecture_for(given: Any, setting: Setting, shards: tuple[int, ...] | None) -> Architecture:
+    """The architecture of a run, which can make it."""
+    architecture = as_architecture(given)
+    if shards is not None and architecture != StaleGradients():
+        problem = f"does not go with {type(architecture).__name__}: the server weighs gradients of shards"
+        remedy = "Leave shard or architecture out, or see sg.VisitingShards."
+        raise ArgumentError("shard", list(shards), problem, remedy)
+    architecture.refuse(setting)
+    return architecture
 
 
 def _refuse_loss_of_shards(max_staleness: int | None, policy: Policy, team: Team) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from stalegrad.architectures import architecture_from_table
 from stalegrad.checks import whole_number
 from stalegrad.diagnostics import Findings, SteinDiscrepancy, diagnose, kernel_stein_discrepancy
 from stalegrad.diagnostics.evidence import described_kernels
@@ -18,6 +19,7 @@ from stalegrad.estimates import (
     PredictiveAverage,
     PredictiveNormal,
     average_predictions,
+    consensus_draws,
     estimate,
     running_average,
 )
@@ -141,6 +143,21 @@ class Run:
         """
         self._refuse_repeated("predict")
         return average_predictions(self.draws, self.step_sizes, predict, batch=batch, thin=thin)
+
+    def consensus(self, *, weights: str = "full") -> Array:
+        """Draws (draw, parameter) of the posterior from those of subset posteriors, of a run of ``sg.Consensus``.
+
+        Exact for normal subset posteriors and wrong for others, see :func:`stalegrad.estimates.consensus_draws`.
+
+        Args:
+            weights: by ``"full"`` covariances of the chains, or by ``"diagonal"`` ones.
+        """
+        if architecture_from_table(self.trace.about.get("architecture")).one_law:
+            raise ArgumentError(
+                "run", self, "has chains that all sample the posterior: there is nothing to combine",
+                "Use run.draws, or sample with architecture=sg.Consensus().",
+            )  # fmt: skip
+        return consensus_draws(self.draws, weights=weights)
 
     def to_arviz(
         self,

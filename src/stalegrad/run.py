@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stalegrad.admission import Policy
+from stalegrad.architectures import Architecture, architecture_from_table
+from stalegrad.architectures.base import Setting
 from stalegrad.checks import one_of, real_number, whole_number
 from stalegrad.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
 from stalegrad.draws import Thinning
@@ -16,7 +18,16 @@ from stalegrad.engines.inline import execute
 from stalegrad.errors import ArgumentError, GradientError, StoreError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_REPEATS
-from stalegrad.plan import Kernels, Plan, check_potential, kernels_for, make_plan, shards_for, starts
+from stalegrad.plan import (
+    Kernels,
+    Plan,
+    architecture_for,
+    check_potential,
+    kernels_for,
+    make_plan,
+    shards_for,
+    starts,
+)
 from stalegrad.potentials import Potential
 from stalegrad.recorder import Recorder
 from stalegrad.result import Run, RunFailed, TestFunction
@@ -44,6 +55,7 @@ def sample(
     thin: int = 1,
     repeats: int | None = None,
     shard: bool | Sequence[int] = False,
+    architecture: Architecture | None = None,
     progress: bool = True,
     functions: Mapping[str, TestFunction] | None = None,
     store: str | os.PathLike[str] | None = None,
@@ -75,6 +87,9 @@ def sample(
             weighed by N_w over the worker's share of all updates, see :mod:`stalegrad.potentials.shards`. It is an
             argument of the run and not of the model because there are as many shards as workers, and because models
             and kernels need not know. The trace remembers it, so that a replay does not have to be told.
+        architecture: who samples and who sends what, such as ``sg.Downpour(n_push=5)``, see
+            :mod:`stalegrad.architectures`; None for workers that send gradients and a server that samples. The trace
+            remembers it, too.
         progress: show how far it is, on standard error, and in the end what :meth:`Run.diagnose` finds.
         functions: test functions, by name, whose running averages the progress shows. They are evaluated beside the
             sampling, on as many draws as there is time for.
@@ -99,7 +114,7 @@ def sample(
     chosen = engine if engine is not None else "threads" if repeats is None else "inline"
     plan = make_plan(
         potential, kernel, engine=chosen, steps=steps, workers=workers, servers=servers, max_staleness=max_staleness,
-        policy=policy, seed=seed, burn_in=burn_in, thin=thin, initial=initial, shard=shard,
+        policy=policy, seed=seed, burn_in=burn_in, thin=thin, initial=initial, shard=shard, architecture=architecture,
     )  # fmt: skip
     functions = _functions(functions)
     if repeats is not None and not isinstance(plan.engine, Inline):
@@ -199,6 +214,7 @@ def replay(
     repeats: int | None = None,
     first_repeat: int = 0,
     shard: bool | Sequence[int] | None = None,
+    architecture: Architecture | None = None,
 ) -> Run:
     """Execute a trace in this process: with the model and kernel of the run it came from, the same draws bit for bit.
 
@@ -213,6 +229,7 @@ def replay(
         repeats: run R independent repetitions in one pass.
         first_repeat: number of the first repetition; repetition 0 is the run itself.
         shard: as for :func:`sample`, for the workers of the trace; None for what the trace says.
+        architecture: as for :func:`sample`; None for what the trace says.
     """
     if not isinstance(trace, Trace) or not trace.chains:
         raise ArgumentError("trace", trace, "is not a trace", "Give run.trace, sg.simulate(...) or sg.Trace.load(...).")
@@ -224,10 +241,16 @@ def replay(
     start, given = starts(trace.initial if initial is None else initial, servers, potential)
     workers = trace.about.get("workers") or 1 + max(int(chain.worker.max(initial=0)) for chain in trace.chains)
     shards = shards_for(trace.about.get("shards") if shard is None else shard, potential, workers)
+    kernels = kernels_for(kernel, servers, potential)
+    noted = architecture_from_table(trace.about.get("architecture"))
+    chosen = architecture_for(
+        noted if architecture is None else architecture, Setting(potential, kernels, servers, workers, None, True),
+        shards,
+    )  # fmt: skip
     plan = Plan(
-        potential, kernels_for(kernel, servers, potential), Inline(), steps, 1, servers, None, "drop", seed,
+        potential, kernels, Inline(), steps, workers, servers, None, "drop", seed,
         Thinning(trace.burn_in if burn_in is None else burn_in, trace.thin if thin is None else thin), start, given,
-        shards=shards,
+        shards=shards, architecture=chosen,
     )  # fmt: skip
     recorder = Recorder(repeats, servers, steps, plan.thinning, potential)
     chains = [
@@ -272,7 +295,7 @@ def _trace(plan: Plan, outcome: Outcome, about: dict[str, Any] | None = None) ->
 def _made_anew(plan: Plan) -> dict[str, Any]:
     """What a replay has decided itself of what a trace notes."""
     about = plan.about()
-    return {name: about[name] for name in ("kernels", "shards") if name in about}
+    return {name: about[name] for name in ("kernels", "shards", "architecture") if name in about}
 
 
 def _run(

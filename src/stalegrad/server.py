@@ -101,8 +101,8 @@ class Server:
         self.refusals: list[str] = []
         self._record = record
         self._trace = TraceBuilder(past)
-        self.needs_all = batches is not None and batches.sharded
-        """Whether each worker has data that nobody else has."""
+        self.needs_all = chain.needs_all or (batches is not None and batches.sharded)
+        """Whether each worker has data, or a part of the chain's state, that nobody else can take over."""
         self._weights = shard_weights(batches, None if past is None else past.updates().worker)
 
     @property
@@ -120,9 +120,13 @@ class Server:
         return self._trace.rows(first)
 
     def join(self, worker: int) -> list[Assignment]:
-        """A worker is ready. Send each assignment's worker the current ``chain.point``."""
+        """A worker is ready. Send each assignment's worker its :meth:`point`."""
         self.admission.join(worker)
         return self._release()
+
+    def point(self, worker: int) -> Array:
+        """What a worker is sent now."""
+        return self.chain.point_for(worker, self.chain.point)
 
     def leave(self, *workers: int) -> list[Assignment]:
         """Workers are gone. Others that were held for their sake may now get work."""
@@ -154,7 +158,7 @@ class Server:
         update = self.chain.version
         if accepted and self._weights is not None:
             values = values * self._weights.next_of(worker).astype(values.dtype)  # a copy: what came may be read-only
-        h = self.chain.advance(values) if accepted else nan
+        h = self.chain.advance(values, worker=worker) if accepted else nan
         self._trace.append(worker, count, staleness, accepted, h, time)
         self.status.count(staleness, accepted)
         if accepted:

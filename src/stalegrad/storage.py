@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from stalegrad.architectures import architecture_from_table, architecture_table
 from stalegrad.chain import Chain
 from stalegrad.disk_recorder import DiskRecorder
 from stalegrad.draws import DrawStats
@@ -127,11 +128,16 @@ class Storage:
         if shards is not None and workers is not None and workers != len(shards):
             problem = f"but the run's data are in {len(shards)} shards, one a worker"
             raise ArgumentError("workers", workers, problem, f"Give {len(shards)}, or None for what the run had.")
+        architecture = architecture_from_table(asked.get("architecture"))
+        if architecture.fixed_workers and workers is not None and workers != asked["workers"]:
+            problem = f"but the run's state is that of {asked['workers']} workers"
+            raise ArgumentError("workers", workers, problem, f"Give {asked['workers']}, or None for what the run had.")
         initial = folders.read_initial(info.path)
         plan = make_plan(
             potential, _stored_kernels(info) if kernel is None else kernel,
             engine=chosen, steps=info.steps if steps is None else steps,
             workers=asked["workers"] if workers is None else workers, initial=initial, shard=shards,
+            architecture=architecture,
             **{name: asked[name] for name in _KEPT},
         )  # fmt: skip
 
@@ -252,7 +258,7 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
         "workers": last.get("workers", asked["workers"]),
         "max_staleness": asked["max_staleness"],
         "policy": asked["policy"],
-        **({} if asked.get("shards") is None else {"shards": asked["shards"]}),
+        **{name: asked[name] for name in ("shards", "architecture") if asked.get(name) is not None},
     }
     layout = {name: tuple(shape) for name, shape in asked["model"]["layout"].items()}
     events = [Event(**event) for s in range(len(homes)) for event in folders.read_events(folder, s)]
@@ -288,6 +294,7 @@ def _configuration(plan: Plan, job: Mapping[str, Any] | None) -> dict[str, Any]:
         "max_staleness": plan.max_staleness,
         "policy": plan.policy,
         "shards": None if plan.shards is None else list(plan.shards),
+        "architecture": architecture_table(plan.architecture),
         "kernels": [kernel_table(kernel) for kernel in plan.kernels],
         "engine": engine_table(plan.engine),
         "model": _model(plan.potential, plan.start[0]),

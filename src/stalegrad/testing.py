@@ -13,12 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad.architectures import Architecture, Downpour, Elastic, StaleGradients, WorkerNoise
 from stalegrad.engines import Engine
 from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT, Kernel
 from stalegrad.potentials import GaussianMean, Potential
 from stalegrad.result import Run, RunFailed
 from stalegrad.run import replay, sample
 from stalegrad.types import Array, IntArray
+
+ARCHITECTURES: tuple[Architecture, ...] = (
+    Downpour(n_push=2),
+    Downpour(n_push=2, n_fetch=6),
+    WorkerNoise(),
+    Elastic(rho=5.0, alpha=0.5),
+)
 
 KERNELS: tuple[Kernel, ...] = (
     SGHMC(step_size=0.02, friction=5.0, integrator="splitting"),
@@ -54,6 +62,7 @@ def check_engine(
     check_bound(engine, steps=steps)
     check_own_step_sizes(engine, steps=steps)
     check_shards(engine, steps=steps)
+    check_architectures(engine, steps=steps)
     with tempfile.TemporaryDirectory() as own:
         check_faults(engine, steps=steps, folder=folder or Path(own))
 
@@ -112,6 +121,20 @@ def check_shards(engine: Engine, *, steps: int) -> None:
     _promise(np.array_equal(again.draws, run.draws), "the replay differs with data in shards")
     whole = replay(run.trace, potential, kernel, shard=False)
     _promise(not np.array_equal(whole.draws, run.draws), "shards make no difference")
+
+
+def check_architectures(engine: Engine, *, steps: int) -> None:
+    """Every architecture that any number of workers can make: a run replays bit for bit from what its trace says."""
+    potential, kernel = small_model(), KERNELS[1]
+    for architecture in ARCHITECTURES:
+        run = sample(
+            potential, kernel, steps=steps, workers=4, seed=7, engine=engine, progress=False, architecture=architecture
+        )
+        again = replay(run.trace, potential, kernel)
+        _promise(np.array_equal(again.draws, run.draws), f"{architecture}: the replay differs")
+        plain = replay(run.trace, potential, kernel, architecture=StaleGradients())
+        _promise(run.draws.shape == plain.draws.shape, f"{architecture}: the draws have shape {run.draws.shape}")
+        _promise(not np.array_equal(run.draws, plain.draws), f"{architecture} makes no difference")
 
 
 def check_faults(engine: Engine, *, steps: int, folder: Path) -> None:

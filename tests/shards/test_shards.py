@@ -233,7 +233,7 @@ def test_a_worker_that_is_lost_takes_its_shard_with_it(tmp_path):
 
     bad = OneBad(DATA, batch_size=4)
     engine = sg.engines.Threads(restarts=1)
-    with pytest.raises(sg.RunFailed, match="worker 2, which alone has its shard"):
+    with pytest.raises(sg.RunFailed, match="worker 2, whose part nobody else can take over"):
         sg.sample(bad, SGLD, steps=10**7, thin=10**5, workers=3, shard=True, engine=engine, progress=False)
 
 

@@ -68,4 +68,36 @@ def fig2(
     written(*experiment.save(numbers, out))
 
 
+@figures.command()
+def architectures(
+    out: Out,
+    runs: Annotated[int, typer.Option(help="Repetitions behind each error.", min=3)] = 12,
+    gradients: Annotated[int, typer.Option(help="Gradients of each contender on a9a, in all.", min=400)] = 9_000,
+    seed: Seed = 0,
+) -> None:
+    """All architectures on a9a and on a skewed posterior: error against gradients, messages and time."""
+    from stalegrad.experiments import architectures as experiment
+
+    out.mkdir(parents=True, exist_ok=True)
+    with progress_bar() as report:
+        settings = experiment.Settings(runs=runs, gradients=gradients, rare_gradients=4 * gradients, seed=seed)
+        numbers = experiment.reproduce(settings, report=report)
+    for found in numbers["targets"].values():
+        table = Table(title=f"{found['title']}: errors in posterior standard deviations, {runs} runs")
+        for heading in ("architecture", "W", "error at the end", "of it bias", f"gradients to {numbers['level']:g}"):
+            table.add_column(heading, justify="left" if heading == "architecture" else "right")
+        table.add_column("messages to it", justify="right")
+        table.add_column("seconds to it", justify="right")
+        for row in found["contenders"]:
+            end, to = row["end"], row["to_level"]
+            table.add_row(
+                row["name"], f"{row['workers']}", f"{end['error']:.2f}", f"{end['bias']:+.2f} ± {end['bias_error']:.2f}",
+                *("never" if to[what] is None else f"{to[what]:,.0f}" for what in ("gradients", "messages")),
+                "never" if to["seconds"] is None else f"{to['seconds']:.1f}",
+            )  # fmt: skip
+        console.print(table)
+    console.print(f"Times are those of a simulated cluster with a straggler. ({numbers['seconds']:.0f} s)")
+    written(*experiment.save(numbers, out))
+
+
 reproduce_losses.add_to(figures)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad.architectures import architecture_from_table
 from stalegrad.checks import whole_number
 from stalegrad.diagnostics.checks import (
     check_agreement,
@@ -38,6 +39,16 @@ CHECKS: dict[str, Check] = {
     "gradient noise": check_gradient_noise,
     "dropped gradients": check_dropped,
 }
+
+_OF_STEPS = (
+    "kinetic temperature",
+    "configurational temperature",
+    "step size",
+    "staleness",
+    "gradient noise",
+    "step halving",
+)
+"""The checks that take an update for one step with one stale gradient."""
 
 FEWEST_GRADIENTS = 64
 MOST_GRADIENTS = 1024
@@ -91,7 +102,8 @@ def diagnose(
         gradients=whole_number("gradients", gradients, least=FEWEST_GRADIENTS),
     )
     again: dict[str, Check] = {"step halving": partial(check_step_halving, functions=functions)} if step_halving else {}
-    return examine(evidence, CHECKS | again)
+    checks = CHECKS | again
+    return examine(evidence, checks | {name: check for name, check in _not_for(trace).items() if name in checks})
 
 
 def examine(evidence: Evidence, checks: Mapping[str, Check]) -> Findings:
@@ -108,6 +120,24 @@ def examine(evidence: Evidence, checks: Mapping[str, Check]) -> Findings:
             findings.append(finding)
     findings.sort(key=lambda finding: finding.severity != "serious")
     return Findings(tuple(findings), tuple(measurements), skipped)
+
+
+def _not_for(trace: Trace) -> dict[str, Check]:
+    """In place of checks that do not hold for a run's architecture, why they are not made."""
+    table = trace.about.get("architecture")
+    architecture = architecture_from_table(table)
+
+    def refuse(reason: str) -> Check:
+        def check(evidence: Evidence) -> tuple[Measurement, Finding | None]:
+            raise NotChecked(reason)
+
+        return check
+
+    name = (table or {}).get("name")
+    skipped = {} if architecture.stale_gradients else {one: f"it is not about updates of {name}" for one in _OF_STEPS}
+    if not architecture.one_law:
+        skipped |= {one: f"the chains of {name} sample different laws" for one in ("R-hat", "effective draws")}
+    return {one: refuse(reason) for one, reason in skipped.items()}
 
 
 def _given(kernel: Any, chains: int) -> tuple[Kernel, ...]:

@@ -60,6 +60,11 @@ class Point:
     values: Array
     readers: set[int] = field(default_factory=set)
     packed: Any = None
+    source: Any = None  # the array that it is a copy of
+
+    def holds(self, version: int, source: Array) -> bool:
+        """Whether this is a copy of it, of that version: some chains have a point of its own for each worker."""
+        return self.version == version and bool(np.may_share_memory(self.source, source))
 
 
 @dataclass
@@ -124,8 +129,8 @@ class Desk:
     def send(self, assignment: Assignment, point: Array) -> None:
         """Lay out work for a worker. It gets all that is there when the loop next waits."""
         worker = assignment.worker % self._workers
-        if self._point is None or self._point.version != assignment.version:
-            self._point = Point(assignment.version, point.copy())
+        if self._point is None or not self._point.holds(assignment.version, point):
+            self._point = Point(assignment.version, point.copy(), source=point)
         self._point.readers.add(worker)
         with self._lock:
             self._seats[worker].waiting.append((assignment, self._point))

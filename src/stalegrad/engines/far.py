@@ -74,9 +74,9 @@ class Task:
     def most_lanes(self) -> int:
         """How many minibatches at a time a worker may have: with more than τ + 1 under way the bound would be met.
 
-        A worker with a shard of the data to itself has one: each lane would need a shard of its own.
+        A worker with a shard of the data, or a point, to itself has one: each lane would need one of its own.
         """
-        if self.batches.sharded:
+        if self.batches.sharded or self.chain.own_points:
             return 1
         under_way = MAX_WORKERS if self.max_staleness is None else self.max_staleness + 1
         return max(1, under_way // self.workers)

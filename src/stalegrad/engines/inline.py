@@ -17,11 +17,11 @@ from stalegrad.engines.block import execute_block
 from stalegrad.engines.interrupts import stop_on_signals
 from stalegrad.errors import GradientError
 from stalegrad.kernels.base import has_compiled_update
-from stalegrad.potentials.base import Potential
+from stalegrad.potentials.base import Potential, Whose
 from stalegrad.potentials.shards import shard_weights
 from stalegrad.server import ChainStatus, Record
 from stalegrad.simulation import Law, Network, simulate
-from stalegrad.simulation.laws import as_law, as_network
+from stalegrad.simulation.laws import Several, as_law, as_network
 from stalegrad.trace import ChainTrace
 from stalegrad.types import Array, IntArray
 
@@ -39,7 +39,8 @@ class Inline:
     The defaults make every worker equally fast, so that workers take turns and staleness is W − 1.
 
     Args:
-        compute: virtual seconds for a gradient, a number or a law of :mod:`stalegrad.simulation`.
+        compute: virtual seconds for a gradient, of which an answer may take several: a number, or a law of
+            :mod:`stalegrad.simulation`.
         network: the virtual link of a server.
         update: virtual seconds for an update.
     """
@@ -57,8 +58,10 @@ class Inline:
         """Execute the job, chain after chain."""
         chains = [job.chain(s) for s in range(job.servers)]
         left = [job.steps - chain.version for chain in chains]
+        numbers = getattr(job.potential, "gradient_numbers", None)
+        compute = self.compute if numbers is None else Several(of=as_law("compute", self.compute), numbers=numbers)
         trace = simulate(
-            workers=job.workers, steps=max(1, *left), compute=self.compute, network=self.network, update=self.update,
+            workers=job.workers, steps=max(1, *left), compute=compute, network=self.network, update=self.update,
             servers=job.servers, max_staleness=job.max_staleness, policy=job.policy, seed=job.seed,
         )  # fmt: skip
         executions = [
@@ -108,6 +111,7 @@ class Execution:
         self._status = status or ChainStatus()
         self._used: list[float] = []
         self._staleness: list[int] = self._updates.staleness.tolist()
+        self._workers: list[int] = self._updates.worker.tolist()
         recorded = self._updates.step_size
         self._step_sizes = [None] * len(self._updates) if recorded is None else recorded.tolist()
         depth = max(self._staleness, default=0) + 1
@@ -152,18 +156,25 @@ class Execution:
         chain, points, gradient, staleness = self._chain, list(self._points), self._gradient, self._staleness
         gradients, record, used = self._potential.gradients, self._record, self._used
         depth, first, offset = len(points), len(used), self._offset
-        weights = self._weights
+        weights, addressed = self._weights, self._potential.addressed
+        own_points, workers = chain.own_points, self._workers
         last = len(staleness) if updates is None else min(first + updates, len(staleness))
         for update in range(first, last):  # this loop is the inline engine's speed
-            row = update % self._block_length
-            if row == 0:
-                self._draw_block(update)
-            gradients(points[(update - staleness[update]) % depth], self._block[row], gradient)
+            point = points[(update - staleness[update]) % depth]
+            if own_points:
+                point = chain.point_for(workers[update], point)
+            if addressed:
+                self._potential.answer(point, self._whose(update), gradient)
+            else:
+                row = update % self._block_length
+                if row == 0:
+                    self._draw_block(update)
+                gradients(point, self._block[row], gradient)
             if weights is not None:
                 gradient *= weights[update]
             if not all_finite(gradient):
                 _refuse(gradient, self._updates, update, chain)
-            used.append(chain.advance(gradient, self._step_sizes[update]))
+            used.append(chain.advance(gradient, self._step_sizes[update], workers[update]))
             if depth > 1:
                 points[(update + 1) % depth][...] = chain.point
             record(offset + update, chain, gradient)
@@ -171,9 +182,15 @@ class Execution:
                 break
         self._report(first)
 
+    def _whose(self, update: int) -> Whose:
+        """The address of the gradient of an update."""
+        chain, worker, count = self._chain, int(self._updates.worker[update]), int(self._updates.count[update])
+        return Whose(chain.seed, chain.chain, worker, count, chain.first_repeat)
+
     def _bound_for_blocks(self) -> Any:
         """What a compiled block needs of the model; None if model, kernel or recorder cannot, or it is not worth it."""
         able = has_compiled_update(self._chain.state) and hasattr(self._record, "window")
+        able = able and not self._potential.addressed and type(self._chain) is Chain
         return getattr(self._potential, "bound", None) if able and len(self._staleness) >= WORTH_A_BLOCK else None
 
     def _advance_in_blocks(self, updates: int | None, stop: threading.Event | None) -> None:

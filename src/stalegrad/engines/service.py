@@ -121,7 +121,7 @@ class Service:
         clock: seconds since the run's start.
         checkpoint: saves the chain from time to time; None if nothing is to be saved.
 
-    Where each worker has data that nobody else has, the chain begins when all are there, and ends with the first that
+    Where each worker has something that nobody else can take over, such as a shard of the data, the chain begins when all are there, and ends with the first that
     is given up.
     """
 
@@ -233,7 +233,7 @@ class Service:
             worker = assignment.worker % self._workers
             self._asked[worker] = self._clock()
             self._flights[worker] += 1
-            self.link.send(assignment, self.server.chain.point)
+            self.link.send(assignment, self.server.point(assignment.worker))
 
     def _start(self, worker: int) -> None:
         self._asked[worker] = self._clock()
@@ -267,7 +267,7 @@ class Service:
             return
         del self._incarnation[worker]
         if self._needs_all or not self._incarnation:
-            who = f"worker {worker}, which alone has its shard of the data," if self._needs_all else "all workers"
+            who = f"worker {worker}, whose part nobody else can take over," if self._needs_all else "all workers"
             raise WorkersLost(
                 f"{who} of chain {self.index} {'was' if self._needs_all else 'were'} given up after failing "
                 f"{self._care.restarts + 1} times in a row; the last one {kind}: {details}"

@@ -2,6 +2,7 @@
 
 from stalegrad.estimates.averages import combine_chains, running_average
 from stalegrad.estimates.bootstrap import SpeedupInterval, speedup_interval
+from stalegrad.estimates.consensus import consensus_draws
 from stalegrad.estimates.monte_carlo_error import autocovariance, effective_sample_size, long_run_variance, mcse
 from stalegrad.estimates.normal_prediction import PredictiveNormal
 from stalegrad.estimates.normal_scores import (
@@ -45,6 +46,7 @@ __all__ = [
     "brier_score",
     "calibration_error",
     "combine_chains",
+    "consensus_draws",
     "crps",
     "effective_sample_size",
     "estimate",

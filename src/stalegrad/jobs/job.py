@@ -23,6 +23,10 @@
     friction = 100.0
     step_size = {name = "Inverse", base = 1e-3}     # or a number
 
+    [architecture]                  # who samples and who sends what; without it, workers send gradients
+    name = "Downpour"
+    n_push = 5
+
     [engines.processes]             # settings of an engine, for when it is the one
     threads = 1
 
@@ -37,6 +41,7 @@ from pathlib import Path
 from typing import Any
 
 from stalegrad.admission import Admission, Policy
+from stalegrad.architectures import architecture_from_table
 from stalegrad.checks import one_of, real_number, whole_number
 from stalegrad.draws import Thinning
 from stalegrad.engines import Engine
@@ -68,6 +73,7 @@ class JobFile:
     Args:
         model: the function that makes the potential.
         kernel: the table of the sampler, or one for each server; see :mod:`stalegrad.kernels.tables`.
+        architecture: the table of the architecture, or None; see :mod:`stalegrad.architectures.tables`.
         engine: the engine's name.
         engines: settings by the name of the engine they are for; see :mod:`stalegrad.engines.tables`.
         store: where the run is kept, or None if the file does not say.
@@ -86,6 +92,7 @@ class JobFile:
     burn_in: int = 0
     thin: int = 1
     shard: bool | tuple[int, ...] = False
+    architecture: Table | None = None
     engine: str = "threads"
     engines: Mapping[str, Table] = field(default_factory=dict)
     store: Path | None = None
@@ -106,6 +113,7 @@ class JobFile:
         if not isinstance(self.shard, bool):
             given_sizes(self.shard)  # whether they fit the data is seen when there are any
         self._check_engines()
+        architecture_from_table(self.architecture)
         self.kernels(n_data=1)  # whatever N is, what is wrong with a table is wrong now
 
     @classmethod
@@ -180,6 +188,7 @@ class JobFile:
         return {
             "kernel": self.kernels(potential.n_data),
             "engine": self.engine_object(),
+            "architecture": architecture_from_table(self.architecture),
             **{name: getattr(self, name) for name in (*names, *kept)},
             **({"job": self.table()} if kept else {}),
         }

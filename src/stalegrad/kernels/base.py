@@ -48,6 +48,15 @@ class Address(NamedTuple):
     update: int
     first_repeat: int = 0
 
+    @classmethod
+    def of_worker(cls, seed: int, chain: int, worker: int, count: int, first_repeat: int = 0) -> "Address":
+        """Where the noise lives that a worker makes itself, for its gradient number ``count``.
+
+        The worker takes the place of the upper bits of an update's number. Where workers make the noise, their server
+        makes none, so that no address is used twice. Compiled code wants the seed's 64 bits as an int64.
+        """
+        return cls(seed if seed < 2**63 else seed - 2**64, chain, (worker << 32) | count, first_repeat)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Kernel(ABC):
@@ -64,6 +73,13 @@ class Kernel(ABC):
 
     order: ClassVar[int] = 1
     """K: on a closed-form target the bias falls as h^K."""
+
+    noise_coefficient: ClassVar[int | None] = None
+    """Which of the :meth:`coefficients` is σ, where gradient and noise enter the formula as −h g + σ ζ and not apart.
+    With σ = 0 the fused loop makes no noise at all."""
+
+    remembers: ClassVar[bool] = False
+    """Whether auxiliary variables other than a momentum, which may be drawn afresh, have to be kept between updates."""
 
     def __post_init__(self) -> None:
         real_number("temperature", self.temperature, least=0)
@@ -147,7 +163,7 @@ def _choose_update(state, gradient, coefficients, seed, chain, first_repeat, num
 def initial_momentum(position: Array, temperature: float, address: Address) -> Array:
     """q ~ N(0, T I), the stationary law of the momentum."""
     momentum = np.empty_like(position)
-    normals(momentum, address.seed, Stream.START, address.chain, 0, first_repeat=address.first_repeat)
+    normals(momentum, address.seed, Stream.START, address.chain, address.update, first_repeat=address.first_repeat)
     momentum *= momentum.dtype.type(np.sqrt(temperature))
     return momentum
 

@@ -1,7 +1,7 @@
 """pSGLD: SGLD preconditioned by a running mean of squared gradients (Li, Chen, Carlson and Carin, AAAI 2016)."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -85,6 +85,8 @@ class PSGLD(Kernel):
     >>> PSGLD(step_size=1e-4).decay
     0.99
     """
+
+    remembers: ClassVar[bool] = True
 
     decay: float = 0.99
     floor: float = 1e-5

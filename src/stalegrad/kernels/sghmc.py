@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import exp, sqrt
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from numba import types
 
@@ -43,7 +43,8 @@ def _fused_euler(theta, q, g, c, seed, chain, first_repeat, update, start, stop)
     for r in range(theta.shape[0]):
         for low in range(start, stop, TILE):
             n = min(TILE, stop - low)
-            fill_tile(z, words, seed, Stream.UPDATE, chain, first_repeat + r, update, low // TILE, n)
+            if sigma != 0:
+                fill_tile(z, words, seed, Stream.UPDATE, chain, first_repeat + r, update, low // TILE, n)
             t, p, d = theta[r, low : low + n], q[r, low : low + n], g[r, low : low + n]
             for i in range(n):
                 t[i], p[i] = _euler(t[i], p[i], d[i], z[i], keep, h, sigma)
@@ -58,7 +59,8 @@ def _fused_splitting(  # type: ignore[no-untyped-def]
     for r in range(theta.shape[0]):
         for low in range(start, stop, TILE):
             n = min(TILE, stop - low)
-            fill_tile(z, words, seed, Stream.UPDATE, chain, first_repeat + r, update, low // TILE, n)
+            if sigma != 0:
+                fill_tile(z, words, seed, Stream.UPDATE, chain, first_repeat + r, update, low // TILE, n)
             t, p, d = theta[r, low : low + n], q[r, low : low + n], g[r, low : low + n]
             x = point[r, low : low + n]
             for i in range(n):
@@ -116,6 +118,8 @@ class SGHMC(Kernel):
     >>> SGHMC(step_size=1e-3, friction=10.0, integrator="splitting").order
     2
     """
+
+    noise_coefficient: ClassVar[int | None] = 2
 
     friction: float
     integrator: Literal["euler", "splitting"] = "euler"

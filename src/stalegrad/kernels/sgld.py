@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from stalegrad.jit import compiled, inlined
 from stalegrad.kernels.base import Address, Kernel, Split, updates_with, whole
@@ -25,7 +25,8 @@ def _fused(theta, g, c, seed, chain, first_repeat, update, start, stop):  # type
     for r in range(theta.shape[0]):
         for low in range(start, stop, TILE):
             n = min(TILE, stop - low)
-            fill_tile(z, words, seed, Stream.UPDATE, chain, first_repeat + r, update, low // TILE, n)
+            if sigma != 0:
+                fill_tile(z, words, seed, Stream.UPDATE, chain, first_repeat + r, update, low // TILE, n)
             t, d = theta[r, low : low + n], g[r, low : low + n]
             for i in range(n):
                 t[i] = _formula(t[i], d[i], z[i], h, sigma)
@@ -61,6 +62,8 @@ class SGLD(Kernel):
     >>> SGLD(step_size=1e-3).order
     1
     """
+
+    noise_coefficient: ClassVar[int | None] = 1
 
     def start(self, position: Array, address: Address) -> State:
         """θ alone."""

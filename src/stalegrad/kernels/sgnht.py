@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -49,7 +49,8 @@ def _fused(  # type: ignore[no-untyped-def]
     for r in range(theta.shape[0]):
         for low in range(start, stop, TILE):
             n = min(TILE, stop - low)
-            fill_tile(z, words, seed, Stream.UPDATE, chain, first_repeat + r, update, low // TILE, n)
+            if sigma != 0:
+                fill_tile(z, words, seed, Stream.UPDATE, chain, first_repeat + r, update, low // TILE, n)
             t, p, d = theta[r, low : low + n], q[r, low : low + n], g[r, low : low + n]
             x = point[r, low : low + n]
             if shared:
@@ -112,6 +113,9 @@ class SGNHT(Kernel):
     >>> SGNHT(step_size=1e-2, noise=1.0).thermostats
     'shared'
     """
+
+    noise_coefficient: ClassVar[int | None] = 1
+    remembers: ClassVar[bool] = True
 
     noise: float = 1.0
     thermostats: Literal["shared", "each"] = "shared"

@@ -46,6 +46,7 @@ class Stream(IntEnum):
     START = 1  # the auxiliary variables (momentum) a chain starts with
     MINIBATCH = 2  # which data a worker's k-th gradient looks at
     DELAY = 3  # simulated compute times
+    CENTRE = 4  # the centre to which the chains of elastic workers are tied, at update l
 
 
 @inlined

@@ -86,8 +86,8 @@ def fill_tile(z, words, seed, stream, chain, repeat, update, tile, count):  # ty
 
 @njit
 def scratch(like):  # type: ignore[no-untyped-def]
-    """The two work arrays of :func:`fill_tile` for a loop over arrays like this one."""
-    return np.empty(TILE, like.dtype), np.empty((4, TILE // 2), np.uint32)
+    """The two work arrays of :func:`fill_tile` for a loop over arrays like this one. Normals are 0 until filled."""
+    return np.zeros(TILE, like.dtype), np.empty((4, TILE // 2), np.uint32)
 
 
 @compiled

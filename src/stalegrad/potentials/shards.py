@@ -42,7 +42,8 @@ import numpy as np
 from stalegrad.checks import whole_number
 from stalegrad.errors import ArgumentError
 from stalegrad.jit import compiled
-from stalegrad.potentials.base import Potential
+from stalegrad.potentials.base import Potential, Whose
+from stalegrad.potentials.delegating import Delegating
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array, IntArray
 
@@ -123,6 +124,12 @@ class ShardedMinibatches(Minibatches):
         start = self._starts[worker]
         return slice(start, start + self.sizes[worker])
 
+    def draw_from(self, shard: int, whose: Whose, repeats: int) -> IntArray:
+        """The indices, (R, J) int64 among all data, of R repetitions of a minibatch of one shard, whoever asks."""
+        seed, chain, worker, count, first = whose
+        within = self._parts[shard].draw_many(seed, chain, [worker], [count], repeats, first)[0]
+        return within + self._starts[shard]
+
     def draw(self, seed: int, chain: int, worker: int, count: int, repeat: int = 0) -> IntArray:
         """The indices, (J,) int64, among all data."""
         if worker >= len(self.sizes):
@@ -144,8 +151,10 @@ class ShardedMinibatches(Minibatches):
         return out
 
 
-class Sharded(Potential):
-    """A model whose data are in shards, as workers see it. ``sg.sample(..., shard=True)`` makes it.
+class Sharded(Delegating):
+    """A model whose data are in shards, as workers see it; the server weighs its gradients.
+
+    ``sg.sample(..., shard=True)`` makes it.
 
     Args:
         potential: the model.
@@ -154,35 +163,9 @@ class Sharded(Potential):
 
     def __init__(self, potential: Potential, sizes: tuple[int, ...]) -> None:
         batches = potential.minibatches
-        sharded = ShardedMinibatches(batches.n_data, batches.batch_size, batches.scheme, sizes=sizes)
-        super().__init__(potential.size, sharded, potential.dtype)
-        self.potential = potential
-        self.fork_safe = potential.fork_safe
-
-    def gradient(self, theta: Array, indices: IntArray) -> Array:
-        """g̃ on the data ``indices``; the server weighs it."""
-        return self.potential.gradient(theta, indices)
-
-    def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
-        """g̃ for R repetitions at once."""
-        self.potential.gradients(theta, indices, out)
-
-    def full_gradient(self, theta: Array) -> Array:
-        """∇U on all data."""
-        return self.potential.full_gradient(theta)
-
-    @property
-    def layout(self) -> dict[str, tuple[int, ...]]:
-        """The model's."""
-        return self.potential.layout
-
-    def variables(self, draws: Array) -> dict[str, Array]:
-        """The model's."""
-        return self.potential.variables(draws)
-
-    def initial(self) -> Array:
-        """The model's."""
-        return self.potential.initial()
+        super().__init__(
+            potential, ShardedMinibatches(batches.n_data, batches.batch_size, batches.scheme, sizes=sizes)
+        )
 
 
 class ShardWeights:

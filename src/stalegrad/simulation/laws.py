@@ -5,7 +5,7 @@ times slower it is, or a sequence with one factor per worker.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, inf, log, sqrt
 from typing import Any
@@ -122,6 +122,26 @@ class LogNormal(Law):
         variance = log(1 + self.variation**2)  # of the logarithm
         z = _exponential_and_normal(seed, chain, worker, count)[1]
         return self.mean * exp(sqrt(variance) * z - variance / 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Several(Law):
+    """An answer that takes several gradients, one after the other; each takes as long as another law says.
+
+    Args:
+        of: the law of a gradient; it knows who is slow.
+        numbers: the gradients behind an answer, given seed, chain, worker and the answer's number.
+    """
+
+    of: Law
+    numbers: Callable[[int, int, int, int], range]
+
+    def check_workers(self, workers: int) -> None:
+        """Refuse factors that do not fit the number of workers."""
+        self.of.check_workers(workers)
+
+    def _seconds(self, seed: int, chain: int, worker: int, count: int) -> float:
+        return sum(self.of.seconds(seed, chain, worker, k) for k in self.numbers(seed, chain, worker, count))
 
 
 @dataclass(frozen=True)
