@@ -3,7 +3,7 @@
 import stalegrad
 
 EXPECTED = [
-    "PSGLD", "SGHMC", "SGLD", "SGNHT", "ArgumentError", "DatasetError", "Estimate", "Exponential", "GradientError",
+    "BAOAB", "PSGLD", "SGHMC", "SGLD", "SGNHT", "UBU", "ArgumentError", "DatasetError", "Estimate", "Exponential", "GradientError",
     "LogNormal", "MissingExtra", "Network", "Run", "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError",
     "datasets", "diagnostics", "engines", "load", "models", "potentials", "priors", "replay", "resume", "sample",
     "schedules", "simulate", "theory",

@@ -11,7 +11,7 @@ from stalegrad.errors import (
     TraceError,
 )
 from stalegrad.estimates import Estimate
-from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT
+from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, UBU
 from stalegrad.result import Run, RunFailed
 from stalegrad.run import load, replay, resume, sample
 from stalegrad.simulation import Exponential, LogNormal, Network, simulate
@@ -21,10 +21,12 @@ from stalegrad.version import VERSION as _VERSION
 __version__ = _VERSION
 
 __all__ = [
+    "BAOAB",
     "PSGLD",
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "UBU",
     "ArgumentError",
     "DatasetError",
     "Estimate",

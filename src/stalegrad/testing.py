@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stalegrad.engines import Engine
-from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT, Kernel
+from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, UBU, Kernel
 from stalegrad.potentials import GaussianMean, Potential
 from stalegrad.result import Run, RunFailed
 from stalegrad.run import replay, sample
@@ -26,6 +26,8 @@ KERNELS: tuple[Kernel, ...] = (
     SGHMC(step_size=0.02, friction=5.0),
     SGNHT(step_size=0.02, noise=2.0),
     PSGLD(step_size=0.002),
+    BAOAB(step_size=0.02, friction=5.0),
+    UBU(step_size=0.02, friction=5.0),
 )
 
 

@@ -35,6 +35,8 @@ SAMPLERS = [
     sg.SGNHT(step_size=0.1, noise=AWKWARD, thermostats="each", integrator="splitting"),
     sg.PSGLD(step_size=0.1),
     sg.PSGLD(step_size=0.1, decay=0.5, floor=AWKWARD, divergence=True, n_data=np.int64(10), batch_size=3),
+    sg.BAOAB(step_size=AWKWARD, friction=AWKWARD, temperature=0.5),
+    sg.UBU(step_size=AWKWARD, friction=7),
 ]
 CLUSTERS = [
     Threads(),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from stalegrad.chain import Chain
-from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT
+from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, UBU
 
 EVERY_KERNEL = {
     "SGLD": lambda h: SGLD(step_size=h),
@@ -17,6 +17,8 @@ EVERY_KERNEL = {
     "SGNHT-each-splitting": lambda h: SGNHT(step_size=h, noise=1.0, thermostats="each", integrator="splitting"),
     "PSGLD": lambda h: PSGLD(step_size=h, n_data=10, batch_size=2),
     "PSGLD-divergence": lambda h: PSGLD(step_size=h, n_data=10, batch_size=2, divergence=True),
+    "BAOAB": lambda h: BAOAB(step_size=h, friction=2.0),
+    "UBU": lambda h: UBU(step_size=h, friction=2.0),
 }
 
 

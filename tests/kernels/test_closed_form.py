@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import stalegrad as sg
-from stalegrad.theory import stale_sghmc, stale_sgld
+from stalegrad.theory import stale_baoab, stale_sghmc, stale_sgld, stale_ubu
 
 from .samplers import time_averages
 
@@ -29,6 +29,16 @@ KERNELS = {
     "SGHMC-splitting": (
         lambda h: sg.SGHMC(step_size=h, friction=FRICTION, integrator="splitting"),
         lambda *a, **k: stale_sghmc(a[0], a[1], FRICTION, *a[2:], integrator="splitting", **k),
+        (0.005, 0.015),
+    ),
+    "BAOAB": (
+        lambda h: sg.BAOAB(step_size=h, friction=FRICTION),
+        lambda *a, **k: stale_baoab(a[0], a[1], FRICTION, *a[2:], **k),
+        (0.005, 0.015),
+    ),
+    "UBU": (
+        lambda h: sg.UBU(step_size=h, friction=FRICTION),
+        lambda *a, **k: stale_ubu(a[0], a[1], FRICTION, *a[2:], **k),
         (0.005, 0.015),
     ),
 }

@@ -95,13 +95,21 @@ class Kernel(ABC):
         """q, with the stationary law N(0, T I), or None where the kernel has none."""
         return getattr(state, "momentum", None)
 
+    def noise_at(self, state: State, address: Address) -> Array:
+        """The standard normals that :meth:`advance` uses at this address, in the shape in which :meth:`step` takes them.
+
+        One a coordinate, (R, n), unless the kernel needs several.
+        """
+        seed, chain, update, repeat = address
+        return normals(np.empty_like(state[0]), seed, Stream.UPDATE, chain, update, first_repeat=repeat)
+
     @abstractmethod
     def coefficients(self, h: float, h_next: float) -> tuple[float, ...]:
         """The scalars in the formula, for an update with step h that is followed by one with step h_next."""
 
     @abstractmethod
     def step(self, state: State, gradient: Any, noise: Any, h: float, h_next: float | None = None) -> State:
-        """One update of whole arrays (NumPy, JAX or torch), with the given standard normal ``noise``; pure."""
+        """One update of whole arrays (NumPy, JAX or torch), with standard normals as :meth:`noise_at` has them; pure."""
 
     @abstractmethod
     def advance(
@@ -146,10 +154,15 @@ def _choose_update(state, gradient, coefficients, seed, chain, first_repeat, num
 
 def initial_momentum(position: Array, temperature: float, address: Address) -> Array:
     """q ~ N(0, T I), the stationary law of the momentum."""
-    momentum = np.empty_like(position)
-    normals(momentum, address.seed, Stream.START, address.chain, 0, first_repeat=address.first_repeat)
+    momentum = start_normals(position, address, 0)
     momentum *= momentum.dtype.type(np.sqrt(temperature))
     return momentum
+
+
+def start_normals(position: Array, address: Address, number: int) -> Array:
+    """Standard normals for a chain's start, one a coordinate; a kernel that needs more than one numbers them."""
+    drawn = np.empty_like(position)
+    return normals(drawn, address.seed, Stream.START, address.chain, number, first_repeat=address.first_repeat)
 
 
 def _plain(value: Any) -> bool:

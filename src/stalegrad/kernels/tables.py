@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from stalegrad.errors import ArgumentError
+from stalegrad.kernels.baoab import BAOAB
 from stalegrad.kernels.base import Kernel
 from stalegrad.kernels.psgld import PSGLD
 from stalegrad.kernels.sghmc import SGHMC
 from stalegrad.kernels.sgld import SGLD
 from stalegrad.kernels.sgnht import SGNHT
+from stalegrad.kernels.ubu import UBU
 from stalegrad.plain import Family, NumberOr, Table, check_keys, check_table
 from stalegrad.schedules import Constant, Cyclical, Inverse, Polynomial
 
@@ -22,7 +24,7 @@ SCHEDULES: Family[Any] = Family(
 )
 KERNELS: Family[Kernel] = Family(
     "kernel",
-    {member.__name__: member for member in (SGLD, SGHMC, SGNHT, PSGLD)},
+    {member.__name__: member for member in (SGLD, SGHMC, SGNHT, PSGLD, BAOAB, UBU)},
     {"step_size": NumberOr(SCHEDULES)},
 )
 _SGD = ("lr", "momentum", "gamma", "power")

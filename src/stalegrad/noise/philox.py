@@ -46,6 +46,9 @@ class Stream(IntEnum):
     START = 1  # the auxiliary variables (momentum) a chain starts with
     MINIBATCH = 2  # which data a worker's k-th gradient looks at
     DELAY = 3  # simulated compute times
+    UPDATE_2 = 4  # the second, third and fourth normal of a coordinate, where update l needs several
+    UPDATE_3 = 5
+    UPDATE_4 = 6
 
 
 @inlined
