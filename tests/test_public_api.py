@@ -3,10 +3,11 @@
 import stalegrad
 
 EXPECTED = [
-    "BAOAB", "PSGLD", "SGHMC", "SGLD", "SGNHT", "UBU", "ArgumentError", "DatasetError", "Estimate", "Exponential", "GradientError",
-    "LogNormal", "MissingExtra", "Network", "Run", "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError",
-    "datasets", "diagnostics", "engines", "load", "models", "potentials", "priors", "replay", "resume", "sample",
-    "schedules", "simulate", "theory",
+    "BAOAB", "PSGLD", "SGHMC", "SGLD", "SGNHT", "SGRLD", "UBU", "ArgumentError", "Auxiliary", "DatasetError",
+    "Estimate", "Exponential", "GradientError", "LogNormal", "MissingExtra", "Network", "Recipe", "Run",
+    "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError", "datasets", "diagnostics", "engines",
+    "load", "metrics", "models", "potentials", "priors", "replay", "resume", "sample", "schedules", "simulate",
+    "theory",
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
-from stalegrad import datasets, diagnostics, engines, models, potentials, priors, schedules, theory
+from stalegrad import datasets, diagnostics, engines, metrics, models, potentials, priors, schedules, theory
 from stalegrad.errors import (
     ArgumentError,
     DatasetError,
@@ -11,7 +11,7 @@ from stalegrad.errors import (
     TraceError,
 )
 from stalegrad.estimates import Estimate
-from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, UBU
+from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, SGRLD, UBU, Auxiliary, Recipe
 from stalegrad.result import Run, RunFailed
 from stalegrad.run import load, replay, resume, sample
 from stalegrad.simulation import Exponential, LogNormal, Network, simulate
@@ -26,8 +26,10 @@ __all__ = [
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "SGRLD",
     "UBU",
     "ArgumentError",
+    "Auxiliary",
     "DatasetError",
     "Estimate",
     "Exponential",
@@ -35,6 +37,7 @@ __all__ = [
     "LogNormal",
     "MissingExtra",
     "Network",
+    "Recipe",
     "Run",
     "RunFailed",
     "StalegradError",
@@ -45,6 +48,7 @@ __all__ = [
     "diagnostics",
     "engines",
     "load",
+    "metrics",
     "models",
     "potentials",
     "priors",

@@ -17,10 +17,10 @@ DTYPES = [np.float32, np.float64]
 every_kernel = pytest.mark.parametrize("name", EVERY_KERNEL)
 
 
-def _start(kernel, dtype):
-    rng = np.random.default_rng(5)
-    theta, gradient = rng.standard_normal((2, REPEATS, SIZE)).astype(dtype)
-    return kernel.start(theta, Address(7, 3, 0)), gradient
+def _start(kernel, dtype, first=0):
+    """Positive positions, which every kernel can start from; from the repetition ``first`` on."""
+    theta, gradient = np.random.default_rng(5).standard_normal((2, REPEATS, SIZE)).astype(dtype)[:, first:]
+    return kernel.start(np.abs(theta), Address(7, 3, 0, first_repeat=first)), gradient
 
 
 def _arrays(state):
@@ -71,8 +71,7 @@ def test_formula_runs_on_jax_and_torch(name):
 def test_repetitions_do_not_disturb_each_other(name):
     kernel = EVERY_KERNEL[name](0.02)
     both, gradient = _start(kernel, np.float32)
-    second = kernel.start(np.random.default_rng(5).standard_normal((2, REPEATS, SIZE)).astype(np.float32)[0, 1:],
-                          Address(7, 3, 0, first_repeat=1))  # fmt: skip
+    second, _ = _start(kernel, np.float32, first=1)
     coefficients = np.array(kernel.coefficients(0.02, 0.02), np.float32)
     kernel.advance(both, gradient, coefficients, Address(7, 3, 0))
     kernel.advance(second, gradient[1:], coefficients, Address(7, 3, 0, first_repeat=1))

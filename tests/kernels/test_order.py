@@ -41,6 +41,7 @@ CASES = {
     "SGNHT-each-splitting": (theta_squared, (0.12, 0.16, 0.21, 0.27), 4000),
     "BAOAB": (momentum_at_the_end_squared, (0.2, 0.3, 0.45, 0.65), 800),
     "UBU": (theta_squared, (0.26, 0.36, 0.5, 0.7), 1200),
+    "SGRLD": (theta_squared, (0.03, 0.06, 0.1, 0.15), 1200),
 }
 SECOND_ORDER = {name for name in CASES if name.endswith("splitting")} | {"BAOAB", "UBU"}
 

@@ -47,8 +47,8 @@ class Direction(NamedTuple):
 def free_kinetic_temperature(kernel: Kernel, h: float) -> float | None:
     """E q² of a momentum that no force acts on, which the integrator's own error in the friction makes differ from T.
 
-    Euler: T/(1 − Bh/2). Splitting: T·Bh/sinh(Bh). A thermostat holds it at T, and BAOAB and UBU solve
-    the friction exactly. None without a momentum.
+    Euler: T/(1 − Bh/2). Splitting: T·Bh/sinh(Bh). A thermostat holds it at T, and BAOAB and UBU solve the friction
+    exactly. None without a momentum.
     """
     if isinstance(kernel, SGNHT | BAOAB | UBU):
         return kernel.temperature
@@ -62,7 +62,8 @@ def relative_noise(kernel: Kernel, h: float, direction: Direction) -> float:
     """By how much gradient noise heats a direction, relative to T, to first order in h.
 
     An update adds gradient noise of variance h²v to injected noise: SGLD h²v to 2hT, so hv/(2T); samplers with a
-    friction h²v to 2BhT, so hv/(2BT). A thermostat absorbs the mean v̄ of all directions, and leaves (A + hv/2T)/(A + hv̄/2T) − 1.
+    friction h²v to 2BhT, so hv/(2BT). A thermostat absorbs the mean v̄ of all directions, and leaves
+    (A + hv/2T)/(A + hv̄/2T) − 1.
     """
     own, mean = h * direction.noise / (2 * kernel.temperature), h * direction.mean_noise / (2 * kernel.temperature)
     if isinstance(kernel, SGNHT):

@@ -108,7 +108,8 @@ class BAOAB(Kernel):
         """One update of whole arrays."""
         theta, q, last = state
         half, keep, sigma = self.coefficients(h, h)
-        return State(*formula(theta, q, last, gradient, noise, half, keep, sigma), 0 * last + half)
+        theta, q = formula(theta, q, last, gradient, noise, half, keep, sigma)
+        return State(theta, q, 0 * last + half)
 
     def advance(
         self, state: State, gradient: Array, coefficients: Array, address: Address, split: Split = whole

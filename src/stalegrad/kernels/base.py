@@ -22,6 +22,7 @@ from numba.extending import overload
 
 from stalegrad.checks import real_number
 from stalegrad.noise import Stream, normals
+from stalegrad.plain import in_words
 from stalegrad.schedules import Schedule, as_schedule
 from stalegrad.types import Array
 
@@ -80,7 +81,7 @@ class Kernel(ABC):
     def describe(self) -> dict[str, Any]:
         """Name and numbers, for reports and traces."""
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        return {"kernel": type(self).__name__, **{k: v if _plain(v) else repr(v) for k, v in settings.items()}}
+        return {"kernel": type(self).__name__, **{k: v if _plain(v) else in_words(v) for k, v in settings.items()}}
 
     @abstractmethod
     def start(self, position: Array, address: Address) -> State:
@@ -96,7 +97,7 @@ class Kernel(ABC):
         return getattr(state, "momentum", None)
 
     def noise_at(self, state: State, address: Address) -> Array:
-        """The standard normals that :meth:`advance` uses at this address, in the shape in which :meth:`step` takes them.
+        """The standard normals that :meth:`advance` uses at this address, in the shape that :meth:`step` takes.
 
         One a coordinate, (R, n), unless the kernel needs several.
         """
@@ -109,7 +110,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def step(self, state: State, gradient: Any, noise: Any, h: float, h_next: float | None = None) -> State:
-        """One update of whole arrays (NumPy, JAX or torch), with standard normals as :meth:`noise_at` has them; pure."""
+        """One update of whole arrays (NumPy, JAX or torch), with normals like those of :meth:`noise_at`; pure."""
 
     @abstractmethod
     def advance(

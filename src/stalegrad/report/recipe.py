@@ -11,6 +11,7 @@ from stalegrad.report.material import Material
 from stalegrad.report.settings import counted, kernel_name, kernel_settings
 
 _DEFAULTS = {"temperature": 1.0}
+_HOMES = {"step_size": "sg.schedules.", "metric": "sg.metrics."}
 _IN = "    "
 
 
@@ -100,11 +101,11 @@ def _model(material: Material) -> list[str]:
 
 
 def _setting(name: str, value: Any) -> str:
-    """A step size that is no number is a schedule."""
+    """A step size that is no number is a schedule; metrics are objects, too."""
     if isinstance(value, Mapping):
         inner = ", ".join(f"{k}={_literal(v)}" for k, v in value.items() if k != "name")
-        return f"sg.schedules.{value.get('name', '')}({inner})"
-    return f"sg.schedules.{value}" if name == "step_size" and isinstance(value, str) else _literal(value)
+        return f"{_HOMES.get(name, '')}{value.get('name', '')}({inner})"
+    return f"{_HOMES[name]}{value}" if name in _HOMES and isinstance(value, str) else _literal(value)
 
 
 def _literal(value: Any) -> str:

@@ -235,7 +235,8 @@ def _delayed(
 ) -> LinearRecursion:
     """The recursion of y ← F y − hλ k Σ_τ law_τ p_{l−τ} + N ζ, where p_l = pᵀ y_l is the point of the gradient.
 
-    y_0 is ``start`` times (θ_0 − μ, q_0), by default those themselves. Its state is x = (y_l, p_{l−1}, …, p_{l−τ}), up to the largest τ.
+    y_0 is ``start`` times (θ_0 − μ, q_0), by default those themselves. The state is x = (y_l, p_{l−1}, …, p_{l−τ}),
+    up to the largest τ.
     """
     size, staleness = kick.size, law.size - 1
     a = np.zeros((size + staleness, size + staleness))

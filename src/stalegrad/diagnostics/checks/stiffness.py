@@ -163,8 +163,8 @@ def _fewer_workers(evidence: Evidence, chain: int, mean: float) -> list[str]:
 def _delay(kernel: Kernel, h: float, curvature: float, mean: float) -> str:
     """The figure that the error depends on, by name."""
     if isinstance(kernel, (*WITH_FRICTION, SGNHT)):
-        own = isinstance(kernel, WITH_FRICTION)
-        friction = f"the friction {kernel.friction:.3g}" if own else "the thermostat's friction"
+        held = "the thermostat's friction"
+        friction = f"the friction {kernel.friction:.3g}" if isinstance(kernel, WITH_FRICTION) else held
         product = f"τ·h·λ = {mean:.1f} · {h:.3g} · {curvature:.3g} = {mean * h * curvature:.3g}"
         return f"with {product} taken off {friction}"
     return f"at h·λ·(τ + ½) = {h:.3g} · {curvature:.3g} · {mean + 0.5:.1f} = {h * curvature * (mean + 0.5):.3g}"
