@@ -14,11 +14,21 @@ from typing import Any
 import numpy as np
 
 from stalegrad.engines import Engine
-from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, UBU, Kernel
+from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, SGRLD, UBU, Kernel
+from stalegrad.metrics import Diagonal
 from stalegrad.potentials import GaussianMean, Potential
 from stalegrad.result import Run, RunFailed
 from stalegrad.run import replay, sample
 from stalegrad.types import Array, IntArray
+
+
+def _inverse(theta: Any) -> Any:
+    return 1 + theta * theta / (1 + theta * theta)
+
+
+def _divergence(theta: Any) -> Any:
+    return 2 * theta / ((1 + theta * theta) * (1 + theta * theta))
+
 
 KERNELS: tuple[Kernel, ...] = (
     SGHMC(step_size=0.02, friction=5.0, integrator="splitting"),
@@ -28,6 +38,7 @@ KERNELS: tuple[Kernel, ...] = (
     PSGLD(step_size=0.002),
     BAOAB(step_size=0.02, friction=5.0),
     UBU(step_size=0.02, friction=5.0),
+    SGRLD(step_size=0.002, metric=Diagonal(_inverse, _divergence)),
 )
 
 

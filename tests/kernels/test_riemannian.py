@@ -160,6 +160,12 @@ class TestMistakes:
         with pytest.raises(sg.ArgumentError, match="divergence=3: cannot be called"):
             Diagonal(inverse=abs, divergence=3)
 
+    def test_natural_gradients_for_a_sampler_that_does_not_know(self):
+        potential = sg.potentials.natural(_categories(None), ExpandedMean())
+        for kernel in (sg.SGRLD(step_size=0.001, metric=ExpandedMean()), sg.SGLD(step_size=0.001)):
+            with pytest.raises(sg.ArgumentError, match="gradients for those of U"):
+                sg.sample(potential, kernel, steps=1, progress=False)
+
     def test_a_metric_that_fails_on_the_way_is_named(self):
         """G = θ without reflection."""
         kernel = sg.SGRLD(step_size=0.5, metric=Diagonal(inverse=lambda t: t, divergence=lambda t: 1.0))

@@ -75,8 +75,9 @@ class BAOAB(Kernel):
     the one before the last kick.
 
     Invariant law as h → 0: p(θ|D)^(1/T) · N(q; 0, T I). On a Gaussian with fresh and exact gradients the law of θ is
-    exact at every stable h (h√λ < 2), and so is the temperature of the momentum in the state; with strong friction the
-    error of θ is of fourth order on any target. Stale or noisy gradients cost it an error of order h, as they do SGHMC.
+    exact at every stable h (h√λ < 2), and so is the temperature of the momentum in the state; in the limit of strong
+    friction the error of θ is of fourth order on any target. Stale or noisy gradients cost it an error of order h, as
+    they do SGHMC.
 
     Args:
         step_size: h, a number or a schedule.

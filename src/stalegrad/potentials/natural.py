@@ -7,11 +7,14 @@ from stalegrad.potentials.base import Potential
 from stalegrad.types import Array, IntArray
 
 
-def natural(potential: Potential, metric: Metric) -> Potential:
+def natural(potential: Potential, metric: Metric) -> "NaturalPotential":
     """The potential with G(θ) g̃(θ) for a gradient, both at the point where a worker computes it.
 
     It goes with ``SGRLD(metric=metric, natural=True)``: however old the gradient is when it reaches the server, G and
     g̃ belong together. With the expanded mean G = θ takes away the 1/θ of a Gamma prior, so that it stays bounded.
+
+    It is for sampling with that kernel; others are refused. What needs gradients of U itself, such as Stein
+    discrepancies, needs the potential that you had before.
 
     Args:
         potential: U.
@@ -23,10 +26,12 @@ def natural(potential: Potential, metric: Metric) -> Potential:
     >>> natural(gamma, ExpandedMean()).full_gradient([0.5])
     array([-3.5], dtype=float32)
     """
-    return _Natural(potential, metric)
+    return NaturalPotential(potential, metric)
 
 
-class _Natural(Potential):
+class NaturalPotential(Potential):
+    """See :func:`natural`, which makes it."""
+
     def __init__(self, potential: Potential, metric: Metric) -> None:
         super().__init__(potential.size, potential.minibatches, potential.dtype)
         self._potential, self._metric = potential, metric
