@@ -3,10 +3,11 @@
 import stalegrad
 
 EXPECTED = [
-    "PSGLD", "SGHMC", "SGLD", "SGNHT", "ArgumentError", "Consensus", "DatasetError", "Downpour", "Elastic", "Estimate",
-    "Exponential", "GradientError", "LogNormal", "MissingExtra", "Network", "Run", "RunFailed", "StalegradError",
-    "StoreError", "Trace", "TraceError", "VisitingShards", "WorkerNoise", "architectures", "datasets", "diagnostics",
-    "engines", "load", "models", "potentials", "priors", "replay", "resume", "sample", "schedules", "simulate",
+    "BAOAB", "PSGLD", "SGHMC", "SGLD", "SGNHT", "SGRLD", "UBU", "ArgumentError", "Auxiliary", "Consensus",
+    "DatasetError", "Downpour", "Elastic", "Estimate", "Exponential", "GradientError", "LogNormal", "MissingExtra",
+    "Network", "Recipe", "Run", "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError", "VisitingShards",
+    "WorkerNoise", "architectures", "datasets", "diagnostics", "engines", "load", "metrics", "models", "potentials",
+    "priors", "replay", "resume", "sample", "schedules", "simulate",
     "theory",
 ]  # fmt: skip
 

@@ -1,6 +1,17 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
-from stalegrad import architectures, datasets, diagnostics, engines, models, potentials, priors, schedules, theory
+from stalegrad import (
+    architectures,
+    datasets,
+    diagnostics,
+    engines,
+    metrics,
+    models,
+    potentials,
+    priors,
+    schedules,
+    theory,
+)
 from stalegrad.architectures import Consensus, Downpour, Elastic, VisitingShards, WorkerNoise
 from stalegrad.errors import (
     ArgumentError,
@@ -12,7 +23,7 @@ from stalegrad.errors import (
     TraceError,
 )
 from stalegrad.estimates import Estimate
-from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT
+from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, SGRLD, UBU, Auxiliary, Recipe
 from stalegrad.result import Run, RunFailed
 from stalegrad.run import load, replay, resume, sample
 from stalegrad.simulation import Exponential, LogNormal, Network, simulate
@@ -22,11 +33,15 @@ from stalegrad.version import VERSION as _VERSION
 __version__ = _VERSION
 
 __all__ = [
+    "BAOAB",
     "PSGLD",
     "SGHMC",
     "SGLD",
     "SGNHT",
+    "SGRLD",
+    "UBU",
     "ArgumentError",
+    "Auxiliary",
     "Consensus",
     "DatasetError",
     "Downpour",
@@ -37,6 +52,7 @@ __all__ = [
     "LogNormal",
     "MissingExtra",
     "Network",
+    "Recipe",
     "Run",
     "RunFailed",
     "StalegradError",
@@ -50,6 +66,7 @@ __all__ = [
     "diagnostics",
     "engines",
     "load",
+    "metrics",
     "models",
     "potentials",
     "priors",

@@ -20,6 +20,7 @@ from stalegrad.errors import ArgumentError
 from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
+from stalegrad.potentials.natural import NaturalPotential
 from stalegrad.potentials.shards import Sharded, shard_sizes
 from stalegrad.trace import MAX_SEED
 from stalegrad.types import Array
@@ -179,6 +180,10 @@ def kernels_for(kernel: Any, servers: int, potential: Potential) -> tuple[Kernel
     if len(kernels) != servers or not all(isinstance(k, Kernel) for k in kernels):
         remedy = f"Give one kernel, such as sg.SGLD(step_size=1e-3), or a sequence of {servers}, one per server."
         raise ArgumentError("kernel", kernel, "is neither a kernel nor one per server", remedy)
+    for k in kernels:
+        if isinstance(potential, NaturalPotential) and not getattr(k, "natural", False):
+            problem = "takes gradients for those of U, and this potential's come multiplied by a metric"
+            raise ArgumentError("kernel", k, problem, "Give sg.SGRLD(…, natural=True) with the same metric.")
     return tuple(k.for_model(potential.n_data, potential.batch_size) for k in kernels)
 
 

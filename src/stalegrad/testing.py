@@ -15,7 +15,8 @@ import numpy as np
 
 from stalegrad.architectures import Architecture, Downpour, Elastic, StaleGradients, WorkerNoise
 from stalegrad.engines import Engine
-from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT, Kernel
+from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, SGRLD, UBU, Kernel
+from stalegrad.metrics import Diagonal
 from stalegrad.potentials import GaussianMean, Potential
 from stalegrad.result import Run, RunFailed
 from stalegrad.run import replay, sample
@@ -28,12 +29,24 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     Elastic(rho=5.0, alpha=0.5),
 )
 
+
+def _inverse(theta: Any) -> Any:
+    return 1 + theta * theta / (1 + theta * theta)
+
+
+def _divergence(theta: Any) -> Any:
+    return 2 * theta / ((1 + theta * theta) * (1 + theta * theta))
+
+
 KERNELS: tuple[Kernel, ...] = (
     SGHMC(step_size=0.02, friction=5.0, integrator="splitting"),
     SGLD(step_size=0.002),
     SGHMC(step_size=0.02, friction=5.0),
     SGNHT(step_size=0.02, noise=2.0),
     PSGLD(step_size=0.002),
+    BAOAB(step_size=0.02, friction=5.0),
+    UBU(step_size=0.02, friction=5.0),
+    SGRLD(step_size=0.002, metric=Diagonal(_inverse, _divergence)),
 )
 
 

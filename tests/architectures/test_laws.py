@@ -206,7 +206,10 @@ class TestVisitingShards:
         )  # fmt: skip
         draws = run.draws[:, 0, :, 0]
         means, variances = self.moments(h, 3, steps)[:, burn_in:]
-        for values, exact, unit in ((draws, means, (N + 1) ** -0.5), (np.square(draws - means), variances, 1 / (N + 1))):
+        for values, exact, unit in (
+            (draws, means, (N + 1) ** -0.5),
+            (np.square(draws - means), variances, 1 / (N + 1)),
+        ):
             averages = values.mean(axis=1)
             error = averages.std(ddof=1) / np.sqrt(repeats)
             assert abs(averages.mean() - exact.mean()) < stats.t(repeats - 1).isf(FALSE_ALARM / 2) * error

@@ -144,9 +144,7 @@ def test_virtual_time_counts_every_gradient():
     run = sg.sample(small_model(), SGLD, architecture=sg.Downpour(n_push=5), workers=2, **settings)
     assert run.trace.chains[0].time[-1] == pytest.approx(20 / 2 * 5 * 2.0)
     slow = sg.engines.Inline(compute=LogNormal(1.0, factors={1: 10.0}))
-    run = sg.sample(
-        small_model(), SGLD, architecture=sg.Downpour(n_push=5), workers=2, **{**settings, "engine": slow}
-    )
+    run = sg.sample(small_model(), SGLD, architecture=sg.Downpour(n_push=5), workers=2, **{**settings, "engine": slow})
     assert np.mean(run.trace.chains[0].worker == 0) > 0.8
 
 

@@ -6,7 +6,7 @@ import pytest
 import stalegrad as sg
 from stalegrad.chain import Chain
 from stalegrad.diagnostics.kernel_theory import Direction, free_kinetic_temperature, relative_noise, variance_error
-from stalegrad.theory import stale_sghmc, stale_sgld
+from stalegrad.theory import stale_baoab, stale_sghmc, stale_sgld, stale_ubu
 
 SIZE = 64  # directions alike: one long chain is 64
 LAMBDA = 50.0
@@ -59,6 +59,9 @@ def test_samplers_without_a_thermostat_are_the_recursions_of_the_theory():
         sghmc = sg.SGHMC(step_size=0.1, friction=3.0, integrator=integrator)
         exact = stale_sghmc(4.0, 0.1, 3.0, law, integrator=integrator, gradient_variance=3.0).variance * 4.0 - 1
         assert variance_error(sghmc, law, direction) == pytest.approx(exact)
+    for made, recursion in ((sg.BAOAB, stale_baoab), (sg.UBU, stale_ubu)):
+        exact = recursion(4.0, 0.1, 3.0, law, gradient_variance=3.0).variance * 4.0 - 1
+        assert variance_error(made(step_size=0.1, friction=3.0), law, direction) == pytest.approx(exact)
     assert variance_error(sg.SGLD(step_size=1.0), 3, direction) == np.inf
 
 
@@ -68,8 +71,10 @@ def test_samplers_without_a_thermostat_are_the_recursions_of_the_theory():
         sg.SGHMC(step_size=0.1, friction=5.0),
         sg.SGHMC(step_size=0.1, friction=5.0, integrator="splitting", temperature=0.5),
         sg.SGNHT(step_size=0.1, noise=5.0, temperature=2.0),
+        sg.BAOAB(step_size=0.1, friction=5.0, temperature=2.0),
+        sg.UBU(step_size=0.1, friction=5.0, temperature=0.5),
     ],
-    ids=["euler", "splitting", "thermostat"],
+    ids=["euler", "splitting", "thermostat", "baoab", "ubu"],
 )
 def test_kinetic_temperature_without_a_force(kernel):
     chain = Chain(kernel, np.zeros((1, 4096)), 3, 0)
@@ -82,7 +87,14 @@ def test_kinetic_temperature_without_a_force(kernel):
 
 
 @pytest.mark.parametrize(
-    "kernel", [sg.SGLD(step_size=1e-4), sg.SGHMC(step_size=1e-3, friction=5.0), sg.SGNHT(step_size=1e-3, noise=2.0)]
+    "kernel",
+    [
+        sg.SGLD(step_size=1e-4),
+        sg.SGHMC(step_size=1e-3, friction=5.0),
+        sg.SGNHT(step_size=1e-3, noise=2.0),
+        sg.BAOAB(step_size=1e-3, friction=5.0),
+        sg.UBU(step_size=1e-3, friction=5.0),
+    ],
 )
 @pytest.mark.parametrize("noise", [100.0, 4000.0])
 def test_relative_noise_is_what_noise_adds_to_the_variance_as_the_step_goes_to_zero(kernel, noise):

@@ -20,6 +20,8 @@ KERNELS = {
     "euler": sg.SGHMC(step_size=1e-2, friction=5.0),
     "splitting": sg.SGHMC(step_size=1e-2, friction=5.0, integrator="splitting"),
     "psgld": sg.PSGLD(step_size=1e-3),
+    "baoab": sg.BAOAB(step_size=sg.schedules.Polynomial(2e-2, 1.0, 0.3), friction=5.0),
+    "ubu": sg.UBU(step_size=sg.schedules.Polynomial(2e-2, 1.0, 0.3), friction=5.0),
 }
 
 
@@ -53,6 +55,8 @@ def assert_equal(plain, blocks):
         ("gaussian", "euler"),
         ("gaussian", "splitting"),
         ("gaussian", "psgld"),
+        ("gaussian", "baoab"),
+        ("gaussian", "ubu"),
         ("softmax", "sgld"),
         ("linear", "sgld"),
     ],

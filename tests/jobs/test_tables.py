@@ -35,6 +35,9 @@ SAMPLERS = [
     sg.SGNHT(step_size=0.1, noise=AWKWARD, thermostats="each", integrator="splitting"),
     sg.PSGLD(step_size=0.1),
     sg.PSGLD(step_size=0.1, decay=0.5, floor=AWKWARD, divergence=True, n_data=np.int64(10), batch_size=3),
+    sg.BAOAB(step_size=AWKWARD, friction=AWKWARD, temperature=0.5),
+    sg.UBU(step_size=AWKWARD, friction=7),
+    sg.SGRLD(step_size=AWKWARD, metric=sg.metrics.ExpandedMean(), natural=True),
 ]
 CLUSTERS = [
     Threads(),
@@ -107,7 +110,7 @@ def subclasses(base):
 def test_nothing_of_ours_is_left_out():
     """A new kernel, schedule, law or engine has to be made known, here and to the families."""
     ours = {sub for sub in subclasses(Kernel) if sub.__module__.startswith("stalegrad.")}
-    assert set(KERNELS.members.values()) == ours == {type(kernel) for kernel in SAMPLERS}
+    assert set(KERNELS.members.values()) == ours - {sg.Recipe} == {type(kernel) for kernel in SAMPLERS}
     schedules = {
         value for name, value in vars(sg.schedules).items() if isinstance(value, type) and not name.startswith("_")
     }
@@ -157,6 +160,19 @@ def test_what_is_not_ours_is_told_in_words_without_addresses(table, words):
     assert table() == {"opaque": words}
 
 
+def test_what_is_made_of_functions_is_refused_with_a_reason():
+    with pytest.raises(sg.ArgumentError, match=r"kernel\.name='Recipe': is made of Python functions"):
+        kernel_from_table({"name": "Recipe", "step_size": 0.1})
+    with pytest.raises(sg.ArgumentError, match=r"kernel\.metric\.name='Diagonal': is no metric that is known"):
+        kernel_from_table({"name": "SGRLD", "step_size": 0.1, "metric": {"name": "Diagonal"}})
+    own = sg.SGRLD(step_size=0.1, metric=sg.metrics.Diagonal(inverse=warm_up, divergence=warm_up))
+    table = through_files(kernel_table(own))
+    assert " at 0x" not in str(table)
+    with pytest.raises(sg.ArgumentError, match=r"kernel\.metric='Diagonal.*warm_up.*stands for one of your own"):
+        kernel_from_table(table)
+    assert " at 0x" not in str(kernel_table(sg.Recipe(warm_up, step_size=0.1)))
+
+
 def test_what_is_not_ours_cannot_be_rebuilt():
     table = through_files(kernel_table(sg.SGLD(step_size=warm_up)))
     with pytest.raises(sg.ArgumentError, match=r"kernel\.step_size='function .*warm_up': stands for one of your own"):
@@ -166,7 +182,7 @@ def test_what_is_not_ours_cannot_be_rebuilt():
 
 
 BAD_KERNELS = [
-    ("{}", "kernel={}: has no name. Name the kernel, one of: 'SGLD', 'SGHMC', 'SGNHT', 'PSGLD'."),
+    ("{}", "kernel={}: has no name. Name the kernel, one of: 'SGLD', 'SGHMC', 'SGNHT', 'PSGLD', 'BAOAB', 'UBU'"),
     ("'SGLD'", '''kernel='SGLD': is not a table. Give a table such as {name = "SGLD", …}.'''),
     ("{name = 'sgdl'}",
      "kernel.name='sgdl': is no kernel that is known. Did you mean 'SGLD'? Give one of: 'SGLD', 'SGHMC'"),

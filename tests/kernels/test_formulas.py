@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy import linalg
 
-from stalegrad.kernels import SGHMC, SGLD, SGNHT, Address, sghmc, sgld
-from stalegrad.noise import TILE, Stream, normals
+from stalegrad.chain import Chain
+from stalegrad.kernels import BAOAB, SGHMC, SGLD, SGNHT, UBU, Address
+from stalegrad.kernels.ubu import flow_coefficients
+from stalegrad.noise import TILE
 from stalegrad.schedules import Inverse
 
 from .samplers import EVERY_KERNEL
@@ -14,14 +17,10 @@ DTYPES = [np.float32, np.float64]
 every_kernel = pytest.mark.parametrize("name", EVERY_KERNEL)
 
 
-def _start(kernel, dtype):
-    rng = np.random.default_rng(5)
-    theta, gradient = rng.standard_normal((2, REPEATS, SIZE)).astype(dtype)
-    return kernel.start(theta, Address(7, 3, 0)), gradient
-
-
-def _noise(dtype, update):
-    return normals(np.empty((REPEATS, SIZE), dtype), 7, Stream.UPDATE, 3, update)
+def _start(kernel, dtype, first=0):
+    """Positive positions, which every kernel can start from; from the repetition ``first`` on."""
+    theta, gradient = np.random.default_rng(5).standard_normal((2, REPEATS, SIZE)).astype(dtype)[:, first:]
+    return kernel.start(np.abs(theta), Address(7, 3, 0, first_repeat=first)), gradient
 
 
 def _arrays(state):
@@ -38,7 +37,7 @@ def test_fused_loop_gives_the_bits_of_the_formula(name, dtype):
     for update in range(3):
         coefficients = np.array(kernel.coefficients(0.02, 0.03), dtype)
         kernel.advance(fused, gradient, coefficients, Address(7, 3, update))
-        plain = kernel.step(plain, gradient, _noise(dtype, update), 0.02, 0.03)
+        plain = kernel.step(plain, gradient, kernel.noise_at(plain, Address(7, 3, update)), 0.02, 0.03)
         for a, b in zip(_arrays(fused), _arrays(plain), strict=True):
             assert b.dtype == dtype
             if exact:
@@ -54,7 +53,7 @@ def test_formula_runs_on_jax_and_torch(name):
 
     kernel = EVERY_KERNEL[name](0.02)
     state, gradient = _start(kernel, np.float32)
-    noise = _noise(np.float32, 0)
+    noise = kernel.noise_at(state, Address(7, 3, 0))
     expected = kernel.step(state, gradient, noise, 0.02)
 
     def convert(arrays, to):
@@ -72,8 +71,7 @@ def test_formula_runs_on_jax_and_torch(name):
 def test_repetitions_do_not_disturb_each_other(name):
     kernel = EVERY_KERNEL[name](0.02)
     both, gradient = _start(kernel, np.float32)
-    second = kernel.start(np.random.default_rng(5).standard_normal((2, REPEATS, SIZE)).astype(np.float32)[0, 1:],
-                          Address(7, 3, 0, first_repeat=1))  # fmt: skip
+    second, _ = _start(kernel, np.float32, first=1)
     coefficients = np.array(kernel.coefficients(0.02, 0.02), np.float32)
     kernel.advance(both, gradient, coefficients, Address(7, 3, 0))
     kernel.advance(second, gradient[1:], coefficients, Address(7, 3, 0, first_repeat=1))
@@ -81,25 +79,19 @@ def test_repetitions_do_not_disturb_each_other(name):
         np.testing.assert_array_equal(a[1:], b)
 
 
-def test_shards_give_the_bits_of_the_whole():
-    theta, gradient = np.random.default_rng(5).standard_normal((2, 1, 1000)).astype(np.float32)
-    momentum = np.zeros_like(theta)
-    whole, pieces = (theta.copy(), momentum.copy()), (theta.copy(), momentum.copy())
-    c = np.array([0.9, 0.01, 0.1], np.float32)
-    sghmc._fused_euler(*whole, gradient, c, 1, 0, 0, 9, 0, 1000)
-    for start, stop in ((TILE * 4, 1000), (0, TILE), (TILE, TILE * 4)):
-        sghmc._fused_euler(*pieces, gradient, c, 1, 0, 0, 9, start, stop)
-    np.testing.assert_array_equal(pieces, whole)
+@every_kernel
+def test_shards_give_the_bits_of_the_whole(name):
+    def in_pieces(part, n):
+        for start, stop in ((TILE, 2 * TILE), (2 * TILE, n), (0, TILE)):
+            part(start, stop)
 
-
-def test_shards_give_the_bits_of_the_whole_for_sgld():
-    theta, gradient = np.random.default_rng(5).standard_normal((2, 1, 1000))
-    whole, pieces = theta.copy(), theta.copy()
-    c = np.array([0.01, 0.1])
-    sgld._fused(whole, gradient, c, 1, 0, 0, 9, 0, 1000)
-    for start, stop in ((TILE * 4, 1000), (0, TILE * 4)):
-        sgld._fused(pieces, gradient, c, 1, 0, 0, 9, start, stop)
-    np.testing.assert_array_equal(pieces, whole)
+    kernel = EVERY_KERNEL[name](0.02)
+    coefficients = np.array(kernel.coefficients(0.02, 0.03), np.float32)
+    (whole, gradient), (pieces, _) = _start(kernel, np.float32), _start(kernel, np.float32)
+    kernel.advance(whole, gradient, coefficients, Address(7, 3, 9))
+    kernel.advance(pieces, gradient, coefficients, Address(7, 3, 9), split=in_pieces)
+    for a, b in zip(_arrays(whole), _arrays(pieces), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_temperature_zero_is_the_noiseless_recursion():
@@ -135,3 +127,46 @@ def test_stationary_start_of_momentum_and_thermostat():
     state = kernel.start(np.zeros((1, 100_000)), Address(0, 0, 0))
     assert state.momentum.std() == pytest.approx(2.0, rel=6 / np.sqrt(2e5))
     assert (state.thermostat == 3.0).all()
+
+
+def test_baoab_kicks_by_half_of_each_step_where_the_step_changes():
+    """Against the five steps written out, with the gradient of the quartic θ⁴/4 at every kick."""
+    kernel, steps = BAOAB(step_size=lambda l: 0.2 / (1 + l), friction=1.5), 6  # noqa: E741
+    chain = Chain(kernel, np.full((1, 3), 0.7), 5, 0)
+    theta, q = chain.position.copy(), chain.state.momentum.copy()
+    for update in range(steps):
+        h = kernel.schedule(update)
+        z = kernel.noise_at(chain.state, Address(5, 0, update))
+        q = q - h / 2 * theta**3
+        theta = theta + h / 2 * q
+        q = np.exp(-1.5 * h) * q + np.sqrt(1 - np.exp(-3.0 * h)) * z
+        theta = theta + h / 2 * q
+        chain.advance(chain.position**3)
+        np.testing.assert_allclose(chain.position, theta, rtol=1e-13)
+        np.testing.assert_allclose(chain.state.momentum, q, rtol=1e-13)
+        q = q - h / 2 * theta**3
+
+
+@pytest.mark.parametrize("t", [1e-5, 0.04, 0.06, 2.0])
+def test_ubu_moves_freely_with_the_exact_law(t):
+    """Mean and covariance of U solve their differential equations: by the matrix exponential (Van Loan)."""
+    friction, temperature = 1.7, 2.5
+    keep, drift, sigma, along, across = flow_coefficients(friction, t, temperature)
+    a = np.array([[0, 1], [0, -friction]])
+    block = np.block([[-a, np.diag([0, 2 * friction * temperature])], [np.zeros((2, 2)), a.T]])
+    exponential = linalg.expm(block * t)
+    transition = exponential[2:, 2:].T
+    covariance = transition @ exponential[:2, 2:]
+    np.testing.assert_allclose([[1, drift], [0, keep]], transition, rtol=1e-12)
+    factor = np.array([[along, across], [sigma, 0]])
+    np.testing.assert_allclose(factor @ factor.T, covariance, rtol=1e-9)
+
+
+def test_ubu_takes_four_different_normals_and_starts_with_others():
+    kernel = UBU(step_size=0.5, friction=1.0)
+    state = kernel.start(np.zeros((2, 300)), Address(7, 3, 0))
+    drawn = np.concatenate(
+        [kernel.noise_at(state, Address(7, 3, 0)).ravel(), state.momentum.ravel(), state.point.ravel()]
+    )
+    assert np.unique(drawn).size == drawn.size == 6 * 600
+    assert np.abs(np.corrcoef(kernel.noise_at(state, Address(7, 3, 0)).reshape(4, -1)) - np.eye(4)).max() < 6 / 600**0.5

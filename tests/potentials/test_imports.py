@@ -9,7 +9,7 @@ from stalegrad import potentials
 def test_exported_names():
     assert sorted(potentials.__all__) == [
         "GaussianMean", "Linear", "Logistic", "Minibatches", "Potential", "Softmax", "from_gradient", "from_jax",
-        "from_loader", "from_numpyro", "from_torch",
+        "from_loader", "from_numpyro", "from_torch", "natural",
     ]  # fmt: skip
     assert all(hasattr(potentials, name) for name in potentials.__all__)
 

@@ -204,6 +204,8 @@ def test_the_recipes_on_the_page_give_the_same_draws(page, run, tmp_path, monkey
         sg.SGHMC(step_size=sg.schedules.Cyclical(peak=0.03, period=7, floor=0.005), friction=5.0),
         sg.SGNHT(step_size=0.02, noise=2.0, thermostats="each"),
         sg.PSGLD(step_size=sg.schedules.Inverse(base=0.1)),
+        sg.BAOAB(step_size=0.1, friction=2.0),
+        sg.SGRLD(step_size=0.1, metric=sg.metrics.ExpandedMean(), natural=True),
     ],
 )
 def test_kernels_are_written_as_one_would_write_them(kernel):

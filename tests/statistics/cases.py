@@ -1,7 +1,7 @@
 """Every kernel as the statistical checks run it: its step size, the linear chain that it is, and what that leaves out.
 
-SGLD and SGHMC on a normal target *are* linear chains. pSGLD is one while its metric rests: it is SGLD with the step hG.
-SGNHT is none, but close to one, and what is known of its error is in :func:`thermostat_error`.
+SGLD, SGHMC, BAOAB and UBU on a normal target *are* linear chains. pSGLD is one while its metric rests: it is SGLD with
+the step hG. SGNHT is none, but close to one, and what is known of its error is in :func:`thermostat_error`.
 
 Step sizes are relative to the target: a relative step r means hλ = r for SGLD, hGλ = r for pSGLD, and h√λ = 2.5 r for
 the kernels with momentum, whose friction is the critical 2√λ. Errors of stale gradients are then about alike in SGLD
@@ -16,7 +16,7 @@ import numpy as np
 
 import stalegrad as sg
 from stalegrad.kernels import Kernel
-from stalegrad.theory import LinearRecursion, stale_sghmc, stale_sgld
+from stalegrad.theory import LinearRecursion, stale_baoab, stale_sghmc, stale_sgld, stale_ubu
 
 from .conjugate import NormalMean
 
@@ -67,6 +67,14 @@ def _sghmc(model: NormalMean, relative_step: float, temperature: float, integrat
         lambda tau, v, heat: stale_sghmc(
             model.curvature, h, friction, tau, gradient_variance=v, temperature=heat, integrator=integrator
         ),
+    )
+
+
+def _kinetic(model: NormalMean, relative_step: float, temperature: float, kernel: Any, recursion: Any) -> Case:
+    h, friction = _inertial(model, relative_step)
+    return Case(
+        kernel(step_size=h, friction=friction, temperature=temperature),
+        lambda tau, v, heat: recursion(model.curvature, h, friction, tau, gradient_variance=v, temperature=heat),
     )
 
 
@@ -152,5 +160,7 @@ _MAKERS: dict[str, Callable[[NormalMean, float, float], Case]] = {
     "SGNHT-each-splitting": lambda *a: _sgnht(*a, "each", "splitting"),
     "PSGLD": lambda *a: _psgld(*a, False),
     "PSGLD-divergence": lambda *a: _psgld(*a, True),
+    "BAOAB": lambda *a: _kinetic(*a, sg.BAOAB, stale_baoab),
+    "UBU": lambda *a: _kinetic(*a, sg.UBU, stale_ubu),
 }
 KERNELS = tuple(_MAKERS)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import linalg, stats
 
 from stalegrad.errors import ArgumentError, StalegradError
-from stalegrad.theory import UnstableRecursion, stale_sghmc, stale_sgld
+from stalegrad.theory import UnstableRecursion, stale_baoab, stale_sghmc, stale_sgld, stale_ubu
 
 FALSE_ALARM = 1e-6
 SETTING = {"temperature": 1.3, "gradient_variance": 2.0, "mean": 0.7}
@@ -108,7 +108,7 @@ def test_simulated_chains_have_the_stationary_autocovariance(sampler, options):
 @each_chain
 def test_covariance_solves_the_lyapunov_equation(sampler, options):
     recursion = oracle(sampler, options)
-    noise = np.outer(recursion.noise, recursion.noise)
+    noise = recursion.noise @ recursion.noise.T
     expected = linalg.solve_discrete_lyapunov(recursion.transition, noise)
     assert_allclose(recursion.covariance(), expected, rtol=1e-9, atol=1e-12)
     assert_allclose(recursion.variance, expected[0, 0], rtol=1e-9)
@@ -118,7 +118,7 @@ def test_covariance_solves_the_lyapunov_equation(sampler, options):
 def test_covariance_close_to_the_limit_of_stability(fraction):
     limit = 2 * np.sin(np.pi / 82)
     recursion = stale_sgld(1.0, fraction * limit, 20)
-    expected = linalg.solve_discrete_lyapunov(recursion.transition, np.outer(recursion.noise, recursion.noise))
+    expected = linalg.solve_discrete_lyapunov(recursion.transition, recursion.noise @ recursion.noise.T)
     assert_allclose(recursion.covariance(), expected, rtol=1e-7, atol=1e-9)
 
 
@@ -261,3 +261,26 @@ def test_malformed_arguments_are_named(call, name):
     with pytest.raises(ArgumentError) as caught:
         call()
     assert caught.value.name == name
+
+
+@pytest.mark.parametrize("friction", [0.3, 5.0])
+@pytest.mark.parametrize("step_size", [0.1, 1.0])
+def test_baoab_is_exact_on_a_gaussian(friction, step_size):
+    """Leimkuhler and Matthews 2013: the variance of θ is right at every stable step, and that of q before its kick."""
+    covariance = stale_baoab(2.0, step_size, friction, temperature=1.3).covariance()
+    assert_allclose(covariance, [[0.65, step_size * 0.65], [step_size * 0.65, 1.3]], rtol=1e-9)
+
+
+def test_baoab_starts_with_half_a_kick():
+    """The mean after one step from (θ, q) = (2, −1), written out."""
+    h, friction, lam = 0.3, 1.2, 1.5
+    recursion = stale_baoab(lam, h, friction, 2, mean=0.7)
+    q = -1.0 - h / 2 * lam * 1.3
+    theta = 2.0 + h / 2 * q + h / 2 * np.exp(-friction * h) * q
+    assert_allclose(recursion.after(recursion.start(2.0, -1.0), 1).mean[0], theta - 0.7)
+
+
+def test_ubu_is_of_second_order_and_has_the_limit_of_a_gradient_that_never_comes():
+    errors = [stale_ubu(1.0, h, 2.0).variance - 1 for h in (0.05, 0.1)]
+    assert_allclose(np.log2(errors[1] / errors[0]), 2, atol=0.01)
+    assert_allclose(stale_ubu(1e-9, 0.5, 2.0, temperature=1.3).covariance()[2, 2], 1.3, rtol=1e-6)

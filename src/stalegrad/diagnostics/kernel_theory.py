@@ -16,11 +16,14 @@ from functools import lru_cache
 from math import asinh, inf, sinh, sqrt
 from typing import NamedTuple
 
-from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT, Kernel
-from stalegrad.theory import LinearRecursion, UnstableRecursion, stale_sghmc, stale_sgld
+from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, UBU, Kernel
+from stalegrad.theory import LinearRecursion, UnstableRecursion, stale_baoab, stale_sghmc, stale_sgld, stale_ubu
 from stalegrad.theory.gaussian import Staleness
 
-KNOWN = (SGLD, PSGLD, SGHMC, SGNHT)
+WITH_FRICTION = (SGHMC, BAOAB, UBU)
+"""Kinetic Langevin dynamics with a friction of its own."""
+
+KNOWN = (SGLD, PSGLD, SGNHT, *WITH_FRICTION)
 _STRONGEST = 10.0  # friction times step beyond which a splitting forgets its momentum altogether
 _HALVINGS = 16
 
@@ -44,9 +47,10 @@ class Direction(NamedTuple):
 def free_kinetic_temperature(kernel: Kernel, h: float) -> float | None:
     """E q² of a momentum that no force acts on, which the integrator's own error in the friction makes differ from T.
 
-    Euler: T/(1 − Bh/2). Splitting: T·Bh/sinh(Bh). A thermostat holds it at T. None without a momentum.
+    Euler: T/(1 − Bh/2). Splitting: T·Bh/sinh(Bh). A thermostat holds it at T, and BAOAB and UBU solve the friction
+    exactly. None without a momentum.
     """
-    if isinstance(kernel, SGNHT):
+    if isinstance(kernel, SGNHT | BAOAB | UBU):
         return kernel.temperature
     if isinstance(kernel, SGHMC):
         kept = kernel.friction * h
@@ -57,13 +61,14 @@ def free_kinetic_temperature(kernel: Kernel, h: float) -> float | None:
 def relative_noise(kernel: Kernel, h: float, direction: Direction) -> float:
     """By how much gradient noise heats a direction, relative to T, to first order in h.
 
-    An update adds gradient noise of variance h²v to injected noise: SGLD h²v to 2hT, so hv/(2T); SGHMC h²v to 2BhT, so
-    hv/(2BT). A thermostat absorbs the mean v̄ of all directions, and leaves (A + hv/2T)/(A + hv̄/2T) − 1.
+    An update adds gradient noise of variance h²v to injected noise: SGLD h²v to 2hT, so hv/(2T); samplers with a
+    friction h²v to 2BhT, so hv/(2BT). A thermostat absorbs the mean v̄ of all directions, and leaves
+    (A + hv/2T)/(A + hv̄/2T) − 1.
     """
     own, mean = h * direction.noise / (2 * kernel.temperature), h * direction.mean_noise / (2 * kernel.temperature)
     if isinstance(kernel, SGNHT):
         return (kernel.noise + own) / (kernel.noise + mean) - 1 if kernel.noise + mean > 0 else 0.0
-    return own / kernel.friction if isinstance(kernel, SGHMC) else own
+    return own / kernel.friction if isinstance(kernel, WITH_FRICTION) else own
 
 
 @lru_cache(maxsize=1024)  # chains of a run are mostly alike
@@ -95,6 +100,11 @@ def _chain(kernel: Kernel, h: float, staleness: Staleness, direction: Direction)
         return stale_sghmc(
             curvature, h, kernel.friction, staleness, integrator=kernel.integrator, temperature=temperature,
             gradient_variance=noise,
+        )  # fmt: skip
+    if isinstance(kernel, BAOAB | UBU):
+        recursion = stale_baoab if isinstance(kernel, BAOAB) else stale_ubu
+        return recursion(
+            curvature, h, kernel.friction, staleness, temperature=temperature, gradient_variance=noise
         )  # fmt: skip
     return stale_sgld(curvature, h, staleness, temperature=temperature, gradient_variance=noise)
 

@@ -51,5 +51,6 @@ def consensus_draws(draws: Any, *, weights: str = "full") -> Array:
         return np.asarray(together, values.dtype)
     inverses = np.linalg.inv(np.swapaxes(centred, -1, -2) @ centred / (count - 1))
     weighed = (exact @ inverses).sum(axis=-3)  # inverses are symmetric
-    return np.asarray(np.swapaxes(np.linalg.solve(inverses.sum(axis=-3), np.swapaxes(weighed, -1, -2)), -1, -2),
-                      values.dtype)
+    return np.asarray(
+        np.swapaxes(np.linalg.solve(inverses.sum(axis=-3), np.swapaxes(weighed, -1, -2)), -1, -2), values.dtype
+    )

@@ -22,6 +22,7 @@ from numba.extending import overload
 
 from stalegrad.checks import real_number
 from stalegrad.noise import Stream, normals
+from stalegrad.plain import in_words
 from stalegrad.schedules import Schedule, as_schedule
 from stalegrad.types import Array
 
@@ -96,7 +97,7 @@ class Kernel(ABC):
     def describe(self) -> dict[str, Any]:
         """Name and numbers, for reports and traces."""
         settings = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
-        return {"kernel": type(self).__name__, **{k: v if _plain(v) else repr(v) for k, v in settings.items()}}
+        return {"kernel": type(self).__name__, **{k: v if _plain(v) else in_words(v) for k, v in settings.items()}}
 
     @abstractmethod
     def start(self, position: Array, address: Address) -> State:
@@ -111,13 +112,21 @@ class Kernel(ABC):
         """q, with the stationary law N(0, T I), or None where the kernel has none."""
         return getattr(state, "momentum", None)
 
+    def noise_at(self, state: State, address: Address) -> Array:
+        """The standard normals that :meth:`advance` uses at this address, in the shape that :meth:`step` takes.
+
+        One a coordinate, (R, n), unless the kernel needs several.
+        """
+        seed, chain, update, repeat = address
+        return normals(np.empty_like(state[0]), seed, Stream.UPDATE, chain, update, first_repeat=repeat)
+
     @abstractmethod
     def coefficients(self, h: float, h_next: float) -> tuple[float, ...]:
         """The scalars in the formula, for an update with step h that is followed by one with step h_next."""
 
     @abstractmethod
     def step(self, state: State, gradient: Any, noise: Any, h: float, h_next: float | None = None) -> State:
-        """One update of whole arrays (NumPy, JAX or torch), with the given standard normal ``noise``; pure."""
+        """One update of whole arrays (NumPy, JAX or torch), with normals like those of :meth:`noise_at`; pure."""
 
     @abstractmethod
     def advance(
@@ -162,10 +171,15 @@ def _choose_update(state, gradient, coefficients, seed, chain, first_repeat, num
 
 def initial_momentum(position: Array, temperature: float, address: Address) -> Array:
     """q ~ N(0, T I), the stationary law of the momentum."""
-    momentum = np.empty_like(position)
-    normals(momentum, address.seed, Stream.START, address.chain, address.update, first_repeat=address.first_repeat)
+    momentum = start_normals(position, address)
     momentum *= momentum.dtype.type(np.sqrt(temperature))
     return momentum
+
+
+def start_normals(position: Array, address: Address, stream: Stream = Stream.START) -> Array:
+    """Standard normals for a chain's start, one a coordinate; a kernel that needs several has a stream for each."""
+    seed, chain, update, first_repeat = address
+    return normals(np.empty_like(position), seed, stream, chain, update, first_repeat=first_repeat)
 
 
 def _plain(value: Any) -> bool:

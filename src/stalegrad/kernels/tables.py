@@ -2,28 +2,34 @@
 
 ``{"name": "SGHMC", "step_size": {"name": "Polynomial", "a": 0.1}, "friction": 10.0}`` is a kernel with a schedule.
 SGHMC may be given in the units of SGD with momentum as well, by ``{"name": "SGHMC", "sgd": {"lr": 0.01, "momentum":
-0.9}}``; see :meth:`SGHMC.from_sgd`, whose other arguments are ``gamma`` and ``power``.
+0.9}}``; see :meth:`SGHMC.from_sgd`, whose other arguments are ``gamma`` and ``power``. SGRLD is known with the metric
+``{"name": "ExpandedMean"}``; a metric or a recipe made of Python functions is beyond a table.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from stalegrad.errors import ArgumentError
+from stalegrad.kernels.baoab import BAOAB
 from stalegrad.kernels.base import Kernel
 from stalegrad.kernels.psgld import PSGLD
 from stalegrad.kernels.sghmc import SGHMC
 from stalegrad.kernels.sgld import SGLD
 from stalegrad.kernels.sgnht import SGNHT
+from stalegrad.kernels.sgrld import SGRLD
+from stalegrad.kernels.ubu import UBU
+from stalegrad.metrics import ExpandedMean
 from stalegrad.plain import Family, NumberOr, Table, check_keys, check_table
 from stalegrad.schedules import Constant, Cyclical, Inverse, Polynomial
 
 SCHEDULES: Family[Any] = Family(
     "schedule", {member.__name__: member for member in (Constant, Polynomial, Inverse, Cyclical)}
 )
+METRICS: Family[Any] = Family("metric", {"ExpandedMean": ExpandedMean})
 KERNELS: Family[Kernel] = Family(
     "kernel",
-    {member.__name__: member for member in (SGLD, SGHMC, SGNHT, PSGLD)},
-    {"step_size": NumberOr(SCHEDULES)},
+    {member.__name__: member for member in (SGLD, SGHMC, SGNHT, PSGLD, BAOAB, UBU, SGRLD)},
+    {"step_size": NumberOr(SCHEDULES), "metric": METRICS},
 )
 _SGD = ("lr", "momentum", "gamma", "power")
 
@@ -51,6 +57,10 @@ def kernel_from_table(table: Mapping[str, Any], *, n_data: int | None = None, pa
     >>> kernel_from_table({"name": "SGHMC", "sgd": {"lr": 0.01, "momentum": 0.9}}, n_data=10_000).step_size
     0.001
     """
+    if isinstance(table, Mapping) and table.get("name") == "Recipe":
+        problem = "is made of Python functions, which no table can hold"
+        remedy = "Call sg.sample(…, sg.Recipe(D, Q, …)) from Python, or name another kernel."
+        raise ArgumentError(f"{path}.name", "Recipe", problem, remedy)
     if KERNELS.name_of(table, path) == "SGHMC":
         return _from_sgd(table, n_data, path) if "sgd" in table else KERNELS.build(SGHMC, table, path, also=("sgd",))
     return KERNELS.read(table, path)

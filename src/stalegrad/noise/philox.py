@@ -46,7 +46,12 @@ class Stream(IntEnum):
     START = 1  # the auxiliary variables (momentum) a chain starts with
     MINIBATCH = 2  # which data a worker's k-th gradient looks at
     DELAY = 3  # simulated compute times
-    CENTRE = 4  # the centre to which the chains of elastic workers are tied, at update l
+    UPDATE_2 = 4  # the second, third and fourth normal of a coordinate, where update l needs several
+    UPDATE_3 = 5
+    UPDATE_4 = 6
+    START_2 = 7  # the second and third normal of a coordinate at the start
+    START_3 = 8
+    CENTRE = 9  # the centre to which the chains of elastic workers are tied, at update l
 
 
 @inlined

@@ -11,6 +11,7 @@ from stalegrad.potentials.gaussian import GaussianMean
 from stalegrad.potentials.linear import Linear
 from stalegrad.potentials.logistic import Logistic
 from stalegrad.potentials.minibatches import Minibatches
+from stalegrad.potentials.natural import natural
 from stalegrad.potentials.softmax import Softmax
 from stalegrad.priors import Priors
 
@@ -31,6 +32,7 @@ __all__ = [
     "from_loader",
     "from_numpyro",
     "from_torch",
+    "natural",
 ]
 
 

@@ -163,9 +163,7 @@ class Sharded(Delegating):
 
     def __init__(self, potential: Potential, sizes: tuple[int, ...]) -> None:
         batches = potential.minibatches
-        super().__init__(
-            potential, ShardedMinibatches(batches.n_data, batches.batch_size, batches.scheme, sizes=sizes)
-        )
+        super().__init__(potential, ShardedMinibatches(batches.n_data, batches.batch_size, batches.scheme, sizes=sizes))
 
 
 class ShardWeights:

@@ -1,6 +1,7 @@
 """How to reproduce a run: bit for bit from its trace, or anew."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from textwrap import wrap
@@ -11,6 +12,8 @@ from stalegrad.report.material import Material
 from stalegrad.report.settings import counted, kernel_name, kernel_settings
 
 _DEFAULTS = {"temperature": 1.0}
+_REPEATED = ("auxiliary", "sequence")  # written as Python shows them
+_HOMES = {"step_size": "sg.schedules.", "metric": "sg.metrics."}
 _IN = "    "
 
 
@@ -100,11 +103,16 @@ def _model(material: Material) -> list[str]:
 
 
 def _setting(name: str, value: Any) -> str:
-    """A step size that is no number is a schedule."""
+    """A step size that is no number is a schedule, and metrics are objects, too; of functions there is the name."""
+    function = re.fullmatch(r"function (?:.*\.)?([\w<>]+)", value) if isinstance(value, str) else None
+    if function:
+        return "..." if function[1] == "<lambda>" else function[1]
     if isinstance(value, Mapping):
         inner = ", ".join(f"{k}={_literal(v)}" for k, v in value.items() if k != "name")
-        return f"sg.schedules.{value.get('name', '')}({inner})"
-    return f"sg.schedules.{value}" if name == "step_size" and isinstance(value, str) else _literal(value)
+        return f"{_HOMES.get(name, '')}{value.get('name', '')}({inner})"
+    if name in _REPEATED and isinstance(value, str):
+        return value.replace("Auxiliary(", "sg.Auxiliary(")
+    return f"{_HOMES[name]}{value}" if name in _HOMES and isinstance(value, str) else _literal(value)
 
 
 def _literal(value: Any) -> str:

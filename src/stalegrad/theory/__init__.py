@@ -15,7 +15,7 @@ from stalegrad.theory.bounds import (
     mse_bound,
     variance_bound,
 )
-from stalegrad.theory.gaussian import stale_sghmc, stale_sgld
+from stalegrad.theory.gaussian import stale_baoab, stale_sghmc, stale_sgld, stale_ubu
 from stalegrad.theory.rates import bias_rate, linear_speedup, mse_rate, variance_rate
 from stalegrad.theory.recursion import FiniteRun, LinearRecursion, StateLaw, Trajectory, UnstableRecursion
 from stalegrad.theory.stability import stability_limit
@@ -49,9 +49,11 @@ __all__ = [
     "mse_optimal_step",
     "mse_rate",
     "stability_limit",
+    "stale_baoab",
     "stale_sghmc",
     "stale_sgld",
     "stale_step_size",
+    "stale_ubu",
     "variance_bound",
     "variance_optimal_step",
     "variance_rate",

@@ -1,6 +1,6 @@
 """Linear recursions with Gaussian noise, and everything about their averages in closed form.
 
-A sampler with constant staleness on a Gaussian target is x_{l+1} = A x_l + b ζ_{l+1}, where x holds θ − μ first, then
+A sampler with constant staleness on a Gaussian target is x_{l+1} = A x_l + B ζ_{l+1}, where x holds θ − μ first, then
 whatever else the chain remembers. All laws stay Gaussian, so means and covariances say everything, θ² included.
 """
 
@@ -46,11 +46,11 @@ class FiniteRun(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LinearRecursion:
-    """x_{l+1} = A x_l + b ζ_{l+1} with ζ standard normal. Made by the functions of :mod:`stalegrad.theory.gaussian`.
+    """x_{l+1} = A x_l + B ζ_{l+1} with ζ standard normal. Made by the functions of :mod:`stalegrad.theory.gaussian`.
 
     Args:
         transition: A, of shape (d, d).
-        noise: b, of shape (d,).
+        noise: B, of shape (d, k): one column for each independent source of noise.
         embedding: E, of shape (d, k): a chain whose history is all equal to its start y_0 (θ_0 − μ, and the momentum
             if there is one) has x_0 = E y_0.
         target_mean: μ, what the average of θ should be.
@@ -76,7 +76,7 @@ class LinearRecursion:
         return self.spectral_radius < 1
 
     def covariance(self) -> Array:
-        """Σ = A Σ Aᵀ + b bᵀ, the stationary covariance of x."""
+        """Σ = A Σ Aᵀ + B Bᵀ, the stationary covariance of x."""
         return self._lyapunov(self.noise)
 
     @cached_property
@@ -97,14 +97,14 @@ class LinearRecursion:
         """Σ_{k ∈ ℤ} Cov(φ(θ_0), φ(θ_k)) = lim L·Var(φ̂_L), for φ(θ) = ``linear``·θ + ``quadratic``·θ².
 
         With γ_k the autocovariance of θ and α = linear + 2μ·quadratic, it is α² Σ γ_k + 2 quadratic² Σ γ_k². The first
-        sum is (((I − A)⁻¹ b)_θ)². For the second, γ_k = (A^k s)_θ with s = Σ e_θ, so Σ_{k≥0} γ_k² = P_θθ with
+        sum is |((I − A)⁻¹ B)_θ|². For the second, γ_k = (A^k s)_θ with s = Σ e_θ, so Σ_{k≥0} γ_k² = P_θθ with
         P = A P Aᵀ + s sᵀ.
         """
         alpha, beta = self._coefficients(linear, quadratic)
         covariance = self.covariance()
-        gain = np.linalg.solve(np.eye(self.noise.size) - self.transition, self.noise)[0]
-        squares = 2 * self._lyapunov(covariance[:, 0])[0, 0] - covariance[0, 0] ** 2
-        return float((alpha * gain) ** 2 + 2 * beta**2 * squares)
+        gain = np.linalg.solve(np.eye(len(self.noise)) - self.transition, self.noise)[0]
+        squares = 2 * self._lyapunov(covariance[:, :1])[0, 0] - covariance[0, 0] ** 2
+        return float(alpha**2 * (gain @ gain) + 2 * beta**2 * squares)
 
     def start(
         self,
@@ -127,7 +127,7 @@ class LinearRecursion:
 
     def stationary(self) -> StateLaw:
         """The law that the chain converges to: start from it for a run without transient."""
-        return StateLaw(np.zeros(self.noise.size), self.covariance())
+        return StateLaw(np.zeros(len(self.noise)), self.covariance())
 
     def after(self, start: StateLaw, steps: int) -> StateLaw:
         """The law of x_l, from x_0 ~ ``start``, with l = ``steps``."""
@@ -151,7 +151,7 @@ class LinearRecursion:
         """
         alpha, beta = self._coefficients(linear, quadratic)
         length = whole_number("steps", steps, least=1)
-        a, u, g = self.transition, np.zeros_like(self.noise), np.zeros_like(self.transition)
+        a, u, g = self.transition, np.zeros(len(self.noise)), np.zeros_like(self.transition)
         expected, covered = np.empty(length), np.empty(length)
         with np.errstate(over="ignore", invalid="ignore"):
             for index, law in enumerate(islice(self._laws(start), 1, length + 1)):
@@ -179,11 +179,11 @@ class LinearRecursion:
 
     def _laws(self, start: StateLaw) -> Iterator[StateLaw]:
         mean, covariance = start
-        size = self.noise.size
+        size = len(self.noise)
         if mean.shape != (size,) or covariance.shape != (size, size):
             problem = f"has a state of shape {mean.shape} where this chain's is ({size},)"
             raise ArgumentError("start", start, problem, "Make it with start() or stationary() of the same recursion.")
-        a, shock = self.transition, np.outer(self.noise, self.noise)
+        a, shock = self.transition, self.noise @ self.noise.T
         while True:
             yield StateLaw(mean, covariance)
             with np.errstate(over="ignore", invalid="ignore"):
@@ -191,11 +191,11 @@ class LinearRecursion:
             if not np.isfinite(covariance[0, 0] + mean[0]):
                 raise UnstableRecursion(self._explanation("it overflowed"))
 
-    def _lyapunov(self, vector: Array) -> Array:
-        """P = A P Aᵀ + v vᵀ = Σ_k A^k v vᵀ A^kᵀ, by doubling: the first 2n terms are P_n + A^n P_n A^nᵀ."""
+    def _lyapunov(self, columns: Array) -> Array:
+        """P = A P Aᵀ + V Vᵀ = Σ_k A^k V Vᵀ A^kᵀ, by doubling: the first 2n terms are P_n + A^n P_n A^nᵀ."""
         if not self.stable:
             raise UnstableRecursion(self._explanation("it has no stationary law"))
-        power, total = self.transition, np.outer(vector, vector)
+        power, total = self.transition, columns @ columns.T
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(64):  # 2⁶⁴ terms: enough for any spectral radius that float64 tells from 1
                 more = power @ total @ power.T

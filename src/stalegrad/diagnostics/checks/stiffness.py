@@ -12,8 +12,8 @@ import numpy as np
 
 from stalegrad.diagnostics.evidence import Evidence, NotChecked
 from stalegrad.diagnostics.findings import Finding, Measurement, Severity
-from stalegrad.diagnostics.kernel_theory import Direction, variance_error
-from stalegrad.kernels import SGHMC, SGNHT, Kernel
+from stalegrad.diagnostics.kernel_theory import WITH_FRICTION, Direction, variance_error
+from stalegrad.kernels import SGNHT, Kernel
 from stalegrad.types import Array, IntArray
 
 LIMIT = 0.2
@@ -73,7 +73,7 @@ def check_step_size(evidence: Evidence) -> Checked:
     errors = [_error(evidence, s, FRESH) for s in _chains(evidence)]
     chain = int(np.argmax(np.abs(errors)))
     figure, curvature, h = errors[chain], evidence.curvature.value, float(evidence.steps[chain])
-    if isinstance(evidence.kernels[chain], SGHMC | SGNHT):
+    if isinstance(evidence.kernels[chain], (*WITH_FRICTION, SGNHT)):
         product = f"h·√λ = {h:.3g} · √{curvature:.3g} = {h * sqrt(curvature):.3g}"
     else:
         product = f"h·λ = {h:.3g} · {curvature:.3g} = {h * curvature:.3g}"
@@ -108,7 +108,7 @@ def check_staleness(evidence: Evidence) -> Checked:
     if abs(figure) <= LIMIT:
         return measured, None
     choices = [f"step_size={_advice(evidence, chain, lags[chain]):.2g}", *_fewer_workers(evidence, chain, mean)]
-    if isinstance(evidence.kernels[chain], SGHMC):
+    if isinstance(evidence.kernels[chain], WITH_FRICTION):
         choices.append("a larger friction")
     why = "A gradient that comes late pushes past the mode, as a negative friction would."
     return measured, Finding(measured, _severity(figure), why, f"Set {', or '.join(choices)}.")
@@ -162,8 +162,9 @@ def _fewer_workers(evidence: Evidence, chain: int, mean: float) -> list[str]:
 
 def _delay(kernel: Kernel, h: float, curvature: float, mean: float) -> str:
     """The figure that the error depends on, by name."""
-    if isinstance(kernel, SGHMC | SGNHT):
-        friction = f"the friction {kernel.friction:.3g}" if isinstance(kernel, SGHMC) else "the thermostat's friction"
+    if isinstance(kernel, (*WITH_FRICTION, SGNHT)):
+        held = "the thermostat's friction"
+        friction = f"the friction {kernel.friction:.3g}" if isinstance(kernel, WITH_FRICTION) else held
         product = f"τ·h·λ = {mean:.1f} · {h:.3g} · {curvature:.3g} = {mean * h * curvature:.3g}"
         return f"with {product} taken off {friction}"
     return f"at h·λ·(τ + ½) = {h:.3g} · {curvature:.3g} · {mean + 0.5:.1f} = {h * curvature * (mean + 0.5):.3g}"

@@ -1,0 +1,60 @@
+"""A potential whose gradients come multiplied by a metric."""
+
+import numpy as np
+
+from stalegrad.metrics import Metric, inverse_at
+from stalegrad.potentials.base import Potential
+from stalegrad.types import Array, IntArray
+
+
+def natural(potential: Potential, metric: Metric) -> "NaturalPotential":
+    """The potential with G(θ) g̃(θ) for a gradient, both at the point where a worker computes it.
+
+    It goes with ``SGRLD(metric=metric, natural=True)``: however old the gradient is when it reaches the server, G and
+    g̃ belong together. With the expanded mean G = θ takes away the 1/θ of a Gamma prior, so that it stays bounded.
+
+    It is for sampling with that kernel; others are refused. What needs gradients of U itself, such as Stein
+    discrepancies, needs the potential that you had before.
+
+    Args:
+        potential: U.
+        metric: from :mod:`stalegrad.metrics`; of the same kind as the sampler's.
+
+    >>> from stalegrad.metrics import ExpandedMean
+    >>> from stalegrad.potentials.from_gradient import from_gradient
+    >>> gamma = from_gradient(lambda theta, indices: 1 - 4 / theta, size=1, n_data=1, initial=[1.0])
+    >>> natural(gamma, ExpandedMean()).full_gradient([0.5])
+    array([-3.5], dtype=float32)
+    """
+    return NaturalPotential(potential, metric)
+
+
+class NaturalPotential(Potential):
+    """See :func:`natural`, which makes it."""
+
+    def __init__(self, potential: Potential, metric: Metric) -> None:
+        super().__init__(potential.size, potential.minibatches, potential.dtype)
+        self._potential, self._metric = potential, metric
+
+    def gradient(self, theta: Array, indices: IntArray) -> Array:
+        """G(θ) g̃(θ)."""
+        inverse = inverse_at(self._metric, np.asarray(theta, self.dtype)[None])[0]
+        return np.asarray(inverse * self._potential.gradient(theta, indices))
+
+    def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
+        """G(θ) g̃(θ) of every row."""
+        self._potential.gradients(theta, indices, out)
+        out *= inverse_at(self._metric, theta)
+
+    @property
+    def layout(self) -> dict[str, tuple[int, ...]]:
+        """As of the potential."""
+        return self._potential.layout
+
+    def variables(self, draws: Array) -> dict[str, Array]:
+        """As of the potential."""
+        return self._potential.variables(draws)
+
+    def initial(self) -> Array:
+        """As of the potential."""
+        return self._potential.initial()
