@@ -130,6 +130,9 @@ def check_potential(potential: Any) -> None:
 def shards_for(shard: Any, potential: Potential, workers: int) -> tuple[int, ...] | None:
     """The sizes of the shards, one a worker, that the model's minibatches fit into; None for no shards."""
     sizes = shard_sizes(shard, potential.n_data, workers)
+    if sizes is not None and potential.addressed:
+        problem = f"does not go with {type(potential).__name__}, whose workers do more than draw minibatches"
+        raise ArgumentError("shard", shard, problem, "Give shard=False.")
     if sizes is not None:
         Sharded(potential, sizes)  # refuses minibatches that are larger than a shard
     return sizes

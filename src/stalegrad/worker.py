@@ -1,6 +1,6 @@
 """A worker: θ in, gradient out. No I/O, no clock, no randomness of its own."""
 
-from stalegrad.potentials.base import Potential
+from stalegrad.potentials.base import Potential, Whose
 from stalegrad.types import Array
 
 
@@ -20,8 +20,7 @@ class Worker:
 
     def compute(self, point: Array, count: int, out: Array) -> None:
         """g̃ at ``point`` (1, n) on this worker's minibatch number ``count``, into ``out`` (1, n)."""
-        indices = self.potential.minibatches.draw(self.seed, self.chain, self.worker, count)
-        self.potential.gradients(point, indices[None], out)
+        self.potential.answer(point, Whose(self.seed, self.chain, self.worker, count), out)
 
     def rehearse(self) -> None:
         """Compute one gradient, so that whatever compiles on first use has done so before anybody waits for it."""

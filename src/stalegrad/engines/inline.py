@@ -17,7 +17,7 @@ from stalegrad.engines.block import execute_block
 from stalegrad.engines.interrupts import stop_on_signals
 from stalegrad.errors import GradientError
 from stalegrad.kernels.base import has_compiled_update
-from stalegrad.potentials.base import Potential
+from stalegrad.potentials.base import Potential, Whose
 from stalegrad.potentials.shards import shard_weights
 from stalegrad.server import ChainStatus, Record
 from stalegrad.simulation import Law, Network, simulate
@@ -152,13 +152,17 @@ class Execution:
         chain, points, gradient, staleness = self._chain, list(self._points), self._gradient, self._staleness
         gradients, record, used = self._potential.gradients, self._record, self._used
         depth, first, offset = len(points), len(used), self._offset
-        weights = self._weights
+        weights, addressed = self._weights, self._potential.addressed
         last = len(staleness) if updates is None else min(first + updates, len(staleness))
         for update in range(first, last):  # this loop is the inline engine's speed
-            row = update % self._block_length
-            if row == 0:
-                self._draw_block(update)
-            gradients(points[(update - staleness[update]) % depth], self._block[row], gradient)
+            point = points[(update - staleness[update]) % depth]
+            if addressed:
+                self._potential.answer(point, self._whose(update), gradient)
+            else:
+                row = update % self._block_length
+                if row == 0:
+                    self._draw_block(update)
+                gradients(point, self._block[row], gradient)
             if weights is not None:
                 gradient *= weights[update]
             if not all_finite(gradient):
@@ -171,9 +175,15 @@ class Execution:
                 break
         self._report(first)
 
+    def _whose(self, update: int) -> Whose:
+        """The address of the gradient of an update."""
+        chain, worker, count = self._chain, int(self._updates.worker[update]), int(self._updates.count[update])
+        return Whose(chain.seed, chain.chain, worker, count, chain.first_repeat)
+
     def _bound_for_blocks(self) -> Any:
         """What a compiled block needs of the model; None if model, kernel or recorder cannot, or it is not worth it."""
         able = has_compiled_update(self._chain.state) and hasattr(self._record, "window")
+        able = able and not self._potential.addressed
         return getattr(self._potential, "bound", None) if able and len(self._staleness) >= WORTH_A_BLOCK else None
 
     def _advance_in_blocks(self, updates: int | None, stop: threading.Event | None) -> None:

@@ -11,13 +11,31 @@ estimate from a minibatch of J data,
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from stalegrad.errors import GradientError
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array, IntArray
+
+
+class Whose(NamedTuple):
+    """The address of a gradient, which names its minibatch and whatever else is random about it.
+
+    Args:
+        seed: of the run.
+        chain: the chain that it is for.
+        worker: who computes it.
+        count: k, if it is the worker's k-th.
+        first_repeat: number of the first of R repetitions.
+    """
+
+    seed: int
+    chain: int
+    worker: int
+    count: int  # type: ignore[assignment]  # not tuple.count
+    first_repeat: int = 0
 
 
 class Potential(ABC):
@@ -31,6 +49,10 @@ class Potential(ABC):
 
     fork_safe = False
     """Whether a process that has computed this gradient may be forked: true if it starts no threads."""
+
+    addressed: ClassVar[bool] = False
+    """Whether what a worker answers depends on whose answer it is beyond its minibatch: true where :meth:`answer` is
+    overridden. Whoever executes a trace then asks for it, and for :meth:`gradients` otherwise."""
 
     def __init__(self, size: int, minibatches: Minibatches, dtype: np.dtype[Any]) -> None:
         self.size = size
@@ -62,6 +84,18 @@ class Potential(ABC):
             if np.shape(gradient) != (self.size,):
                 raise GradientError(f"the gradient has shape {np.shape(gradient)}; wanted is ({self.size},)")
             out[row] = gradient
+
+    def answer(self, points: Array, whose: Whose, out: Array) -> None:
+        """What a worker answers when it is sent ``points`` (R, n): by default g̃ on its minibatch, into ``out`` (R, n).
+
+        It must be a function of the points and of the address, as everything is that a replay has to find again.
+        """
+        seed, chain, worker, count, first = whose
+        if len(points) == 1:  # the way of all real workers, without the checks of many addresses
+            indices = self.minibatches.draw(seed, chain, worker, count, first)[None]
+        else:
+            indices = self.minibatches.draw_many(seed, chain, [worker], [count], len(points), first)[0]
+        self.gradients(points, indices, out)
 
     def full_gradient(self, theta: Array) -> Array:
         """∇U(θ) on all data, exactly: for checks, references and diagnostics."""
