@@ -111,6 +111,9 @@ def make_plan(
     shards = shards_for(shard, potential, team.workers)
     if shards is not None:
         _refuse_loss_of_shards(max_staleness, policy, team)
+    if potential.epoch > 1 and max_staleness is not None and policy == "drop":
+        problem = f"does not go with {type(potential).__name__}: what others depend on could be dropped"
+        raise ArgumentError("policy", policy, problem, "Give policy='wait', or no max_staleness.")
     team.meet(potential, seed)
     return Plan(
         potential, kernels, chosen, steps, team.workers, servers, max_staleness, policy, seed, thinning, start, given,

@@ -44,6 +44,7 @@ from stalegrad.errors import ArgumentError
 from stalegrad.jit import compiled
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.minibatches import Minibatches
+from stalegrad.potentials.wrapper import Wrapper
 from stalegrad.types import Array, IntArray
 
 _BELIEF = 2  # gaps of length W that are thought to have been seen
@@ -144,7 +145,7 @@ class ShardedMinibatches(Minibatches):
         return out
 
 
-class Sharded(Potential):
+class Sharded(Wrapper):
     """A model whose data are in shards, as workers see it. ``sg.sample(..., shard=True)`` makes it.
 
     Args:
@@ -155,9 +156,7 @@ class Sharded(Potential):
     def __init__(self, potential: Potential, sizes: tuple[int, ...]) -> None:
         batches = potential.minibatches
         sharded = ShardedMinibatches(batches.n_data, batches.batch_size, batches.scheme, sizes=sizes)
-        super().__init__(potential.size, sharded, potential.dtype)
-        self.potential = potential
-        self.fork_safe = potential.fork_safe
+        super().__init__(potential, sharded)
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
         """g̃ on the data ``indices``; the server weighs it."""
@@ -166,23 +165,6 @@ class Sharded(Potential):
     def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
         """g̃ for R repetitions at once."""
         self.potential.gradients(theta, indices, out)
-
-    def full_gradient(self, theta: Array) -> Array:
-        """∇U on all data."""
-        return self.potential.full_gradient(theta)
-
-    @property
-    def layout(self) -> dict[str, tuple[int, ...]]:
-        """The model's."""
-        return self.potential.layout
-
-    def variables(self, draws: Array) -> dict[str, Array]:
-        """The model's."""
-        return self.potential.variables(draws)
-
-    def initial(self) -> Array:
-        """The model's."""
-        return self.potential.initial()
 
 
 class ShardWeights:
