@@ -1,6 +1,7 @@
 """stalegrad: asynchronous, distributed stochastic-gradient MCMC with stale gradients."""
 
 from stalegrad import datasets, diagnostics, engines, models, potentials, priors, schedules, theory
+from stalegrad.diagnostics.step_finder import find_step_size
 from stalegrad.errors import (
     ArgumentError,
     DatasetError,
@@ -42,6 +43,7 @@ __all__ = [
     "datasets",
     "diagnostics",
     "engines",
+    "find_step_size",
     "load",
     "models",
     "potentials",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from stalegrad.kernels import Kernel
 from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
 from stalegrad.potentials.shards import Sharded, shard_sizes
+from stalegrad.schedules import AUTO
 from stalegrad.trace import MAX_SEED
 from stalegrad.types import Array
 
@@ -159,6 +161,23 @@ def kernels_for(kernel: Any, servers: int, potential: Potential) -> tuple[Kernel
         remedy = f"Give one kernel, such as sg.SGLD(step_size=1e-3), or a sequence of {servers}, one per server."
         raise ArgumentError("kernel", kernel, "is neither a kernel nor one per server", remedy)
     return tuple(k.for_model(potential.n_data, potential.batch_size) for k in kernels)
+
+
+def decided(kernels: Sequence[Kernel], known: Sequence[Any], remedy: str) -> tuple[Kernel, ...]:
+    """The kernels, those with ``step_size="auto"`` with what is known of their step sizes.
+
+    Args:
+        kernels: of the chains.
+        known: a step size for each, or something that is none.
+        remedy: what to do where it is none.
+    """
+    taken = []
+    for s, kernel in enumerate(kernels):
+        h = known[s] if s < len(known) else None
+        if kernel.undecided and not (isinstance(h, Real) or callable(h)):
+            raise ArgumentError("step_size", AUTO, f"was not found for chain {s}", remedy)
+        taken.append(kernel.with_step_size(h) if kernel.undecided else kernel)  # type: ignore[arg-type]
+    return tuple(taken)
 
 
 def chosen_engine(engine: Any) -> Engine:
