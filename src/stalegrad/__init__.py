@@ -13,6 +13,7 @@ from stalegrad import (
     theory,
 )
 from stalegrad.architectures import Consensus, Downpour, Elastic, VisitingShards, WorkerNoise
+from stalegrad.diagnostics.step_finder import find_step_size
 from stalegrad.errors import (
     ArgumentError,
     DatasetError,
@@ -65,6 +66,7 @@ __all__ = [
     "datasets",
     "diagnostics",
     "engines",
+    "find_step_size",
     "load",
     "metrics",
     "models",

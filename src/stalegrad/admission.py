@@ -56,10 +56,16 @@ class Admission:
         policy: ``"drop"`` or ``"wait"``.
         past: what happened to the chain before, where a run goes on that had stopped. Minibatches that were handed out
             then and did not come back are handed out again.
+        epoch: of the model, see :attr:`stalegrad.potentials.Potential.epoch`: a worker that joins, and one whose
+            gradient was abandoned, goes on with a minibatch number that is a multiple of it.
     """
 
     def __init__(
-        self, max_staleness: int | None = None, policy: Policy = "drop", past: ChainTrace | None = None
+        self,
+        max_staleness: int | None = None,
+        policy: Policy = "drop",
+        past: ChainTrace | None = None,
+        epoch: int = 1,
     ) -> None:
         one_of("policy", policy, POLICIES)
         if max_staleness is not None:
@@ -70,6 +76,7 @@ class Admission:
             )
         self.max_staleness = max_staleness
         self.policy = policy
+        self._epoch = epoch
         self.version = past.steps if past else 0
         # minibatches handed to each worker so far; it outlives the worker
         self._counts: dict[int, int] = past.next_counts() if past else {}
@@ -92,6 +99,7 @@ class Admission:
         if worker in self._flying or worker in self._waiting:
             raise Refusal(f"worker {worker} has joined already")
         self._counts.setdefault(worker, 0)
+        self._begin_epoch(worker)
         self._waiting.append(worker)
 
     def leave(self, worker: int) -> None:
@@ -137,11 +145,15 @@ class Admission:
     def abandon(self, worker: int) -> None:
         """The expected gradient has come but is unusable: the worker waits for new work, the version stays."""
         del self._flying[worker]
+        self._begin_epoch(worker)
         self._waiting.append(worker)
 
     def lets_all_fly(self, workers: int) -> bool:
         """Whether workers that take turns never meet the bound, so that it cannot change what happens."""
         return self.policy == "drop" and (self.max_staleness is None or self.max_staleness >= workers - 1)
+
+    def _begin_epoch(self, worker: int) -> None:
+        self._counts[worker] = -(-self._counts[worker] // self._epoch) * self._epoch
 
     def _may_fly(self) -> bool:
         if self.policy == "drop" or not self._flying:

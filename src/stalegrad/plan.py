@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from stalegrad.noise import MAX_CHAINS, MAX_UPDATES, MAX_WORKERS
 from stalegrad.potentials import Potential
 from stalegrad.potentials.natural import NaturalPotential
 from stalegrad.potentials.shards import Sharded, shard_sizes
+from stalegrad.schedules import AUTO
 from stalegrad.trace import MAX_SEED
 from stalegrad.types import Array
 
@@ -122,6 +124,9 @@ def make_plan(
     shards = shards_for(shard, potential, team.workers)
     if shards is not None:
         _refuse_loss_of_shards(max_staleness, policy, team)
+    if potential.epoch > 1 and max_staleness is not None and policy == "drop":
+        problem = f"does not go with {type(potential).__name__}: what others depend on could be dropped"
+        raise ArgumentError("policy", policy, problem, "Give policy='wait', or no max_staleness.")
     chosen_architecture = architecture_for(
         architecture, Setting(potential, kernels, servers, team.workers, max_staleness, team.even), shards
     )
@@ -159,6 +164,9 @@ def architecture_for(given: Any, setting: Setting, shards: tuple[int, ...] | Non
         problem = f"does not go with {type(architecture).__name__}: the server weighs gradients of shards"
         remedy = "Leave shard or architecture out, or see sg.VisitingShards."
         raise ArgumentError("shard", list(shards), problem, remedy)
+    if setting.potential.epoch > 1 and architecture != StaleGradients():
+        problem = f"does not go with {type(setting.potential).__name__}, whose answers depend on earlier ones"
+        raise ArgumentError("architecture", architecture, problem, "Give architecture=None, or another model.")
     architecture.refuse(setting)
     return architecture
 
@@ -185,6 +193,23 @@ def kernels_for(kernel: Any, servers: int, potential: Potential) -> tuple[Kernel
             problem = "takes gradients for those of U, and this potential's come multiplied by a metric"
             raise ArgumentError("kernel", k, problem, "Give sg.SGRLD(…, natural=True) with the same metric.")
     return tuple(k.for_model(potential.n_data, potential.batch_size) for k in kernels)
+
+
+def decided(kernels: Sequence[Kernel], known: Sequence[Any], remedy: str) -> tuple[Kernel, ...]:
+    """The kernels, those with ``step_size="auto"`` with what is known of their step sizes.
+
+    Args:
+        kernels: of the chains.
+        known: a step size for each, or something that is none.
+        remedy: what to do where it is none.
+    """
+    taken = []
+    for s, kernel in enumerate(kernels):
+        h = known[s] if s < len(known) else None
+        if kernel.undecided and not (isinstance(h, Real) or callable(h)):
+            raise ArgumentError("step_size", AUTO, f"was not found for chain {s}", remedy)
+        taken.append(kernel.with_step_size(h) if kernel.undecided else kernel)  # type: ignore[arg-type]
+    return tuple(taken)
 
 
 def chosen_engine(engine: Any) -> Engine:

@@ -16,6 +16,9 @@ from stalegrad.errors import ArgumentError
 
 Schedule = Callable[[int], float]
 
+AUTO = "auto"
+"""In place of a step size: it is to be found, see :func:`stalegrad.find_step_size`."""
+
 
 @dataclass(frozen=True)
 class Constant:
@@ -107,6 +110,16 @@ class Cyclical:
 
 
 @dataclass(frozen=True)
+class Auto:
+    """A step size that :func:`stalegrad.sample` is to find before it begins, by ``step_size="auto"``."""
+
+    def __call__(self, l: Any) -> Any:  # noqa: E741
+        """Nobody knows it yet."""
+        remedy = "Give a number, or let sg.sample or sg.find_step_size find one."
+        raise ArgumentError("step_size", AUTO, "has not been found yet", remedy)
+
+
+@dataclass(frozen=True)
 class _Watched:
     """A schedule of the user's own, every value of which is checked before it is used."""
 
@@ -123,9 +136,11 @@ class _Watched:
 
 def as_schedule(step_size: Any) -> Schedule:
     """A number becomes :class:`Constant`; a callable is taken as it is, and its values are checked as they come."""
+    if isinstance(step_size, str) and step_size == AUTO:
+        return Auto()
     if not callable(step_size):
         return Constant(step_size)
-    if isinstance(step_size, Constant | Polynomial | Inverse | Cyclical):  # positive by construction
+    if isinstance(step_size, Constant | Polynomial | Inverse | Cyclical | Auto):  # positive by construction
         return step_size
     schedule = _Watched(step_size)
     schedule(0)

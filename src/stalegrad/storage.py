@@ -21,7 +21,7 @@ from stalegrad.errors import ArgumentError, StoreError
 from stalegrad.jobs import JobFile
 from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
 from stalegrad.plain import OPAQUE
-from stalegrad.plan import Kernels, Plan, chosen_engine, make_plan
+from stalegrad.plan import Kernels, Plan, chosen_engine, decided, make_plan
 from stalegrad.potentials import Potential
 from stalegrad.potentials.base import split
 from stalegrad.result import Run
@@ -134,7 +134,7 @@ class Storage:
             raise ArgumentError("workers", workers, problem, f"Give {asked['workers']}, or None for what the run had.")
         initial = folders.read_initial(info.path)
         plan = make_plan(
-            potential, _stored_kernels(info) if kernel is None else kernel,
+            potential, _stored_kernels(info) if kernel is None else _as_stored(kernel, info),
             engine=chosen, steps=info.steps if steps is None else steps,
             workers=asked["workers"] if workers is None else workers, initial=initial, shard=shards,
             architecture=architecture,
@@ -359,6 +359,14 @@ def _model_of_job(info: Info) -> Potential:
 def _described(table: dict[str, Any]) -> dict[str, Any]:
     """A stored kernel in the words of a trace; one that is not stalegrad's own as it was written down."""
     return {"kernel": str(table)} if OPAQUE in table else kernel_from_table(table).describe()
+
+
+def _as_stored(kernel: Kernels, info: Info) -> Kernels:
+    """A kernel whose step size the run has found, with that step size."""
+    given = [kernel] * info.configuration["servers"] if isinstance(kernel, Kernel) else list(kernel)
+    if not any(isinstance(k, Kernel) and k.undecided for k in given):
+        return kernel
+    return decided(given, [k.step_size for k in _stored_kernels(info)], "Give the kernel that the run was begun with.")
 
 
 def _stored_kernels(info: Info) -> list[Kernel]:

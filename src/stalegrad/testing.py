@@ -17,7 +17,7 @@ from stalegrad.architectures import Architecture, Downpour, Elastic, StaleGradie
 from stalegrad.engines import Engine
 from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, SGRLD, UBU, Kernel
 from stalegrad.metrics import Diagonal
-from stalegrad.potentials import GaussianMean, Potential
+from stalegrad.potentials import GaussianMean, Logistic, Potential, control_variates, svrg
 from stalegrad.result import Run, RunFailed
 from stalegrad.run import replay, sample
 from stalegrad.types import Array, IntArray
@@ -76,6 +76,7 @@ def check_engine(
     check_own_step_sizes(engine, steps=steps)
     check_shards(engine, steps=steps)
     check_architectures(engine, steps=steps)
+    check_variance_reduction(engine, steps=steps)
     with tempfile.TemporaryDirectory() as own:
         check_faults(engine, steps=steps, folder=folder or Path(own))
 
@@ -150,6 +151,18 @@ def check_architectures(engine: Engine, *, steps: int) -> None:
         _promise(not np.array_equal(run.draws, plain.draws), f"{architecture} makes no difference")
 
 
+def check_variance_reduction(engine: Engine, *, steps: int) -> None:
+    """Gradients with an anchor, that of the model or those that workers take: a run replays bit for bit."""
+    plain, kernel = small_logistic(), SGLD(step_size=0.01)
+    anchored = control_variates(plain, np.full(plain.size, 0.5))
+    for model in (anchored, svrg(plain, refresh=7)):
+        run = sample(model, kernel, steps=steps, servers=2, workers=3, seed=7, engine=engine, progress=False)
+        again = replay(run.trace, model, kernel)
+        _promise(np.array_equal(again.draws, run.draws), f"the replay differs with {type(model).__name__}")
+        other = replay(run.trace, plain, kernel)
+        _promise(not np.array_equal(other.draws, run.draws), f"{type(model).__name__} makes no difference")
+
+
 def check_faults(engine: Engine, *, steps: int, folder: Path) -> None:
     """A worker that raises or sends NaN is reported and replaced; if all fail for good, the draws so far are kept."""
     if type(engine).__name__ == "Inline":
@@ -180,6 +193,12 @@ def small_model() -> GaussianMean:
     """Forty data in five dimensions, in minibatches of four."""
     data = np.random.Generator(np.random.Philox(key=1)).standard_normal((40, 5))
     return GaussianMean(data, batch_size=4)
+
+
+def small_logistic() -> Logistic:
+    """A logistic regression of forty data on three features, in minibatches of four."""
+    rng = np.random.Generator(np.random.Philox(key=1))
+    return Logistic(rng.standard_normal((40, 3)), rng.integers(0, 2, 40), batch_size=4)
 
 
 class FaultyModel(Potential):

@@ -103,12 +103,13 @@ class ChainTrace:
         joined: dict[str, Any] = {k: None if a is None or b is None else np.concatenate([a, b]) for k, a, b in pairs}
         return ChainTrace(**joined)
 
-    def next_counts(self) -> dict[int, int]:
-        """The number of the minibatch that each worker would get next."""
+    def next_counts(self, epoch: int = 1) -> dict[int, int]:
+        """The number of the minibatch that each worker would get next, at the beginning of an epoch."""
         workers, where = np.unique(self.worker, return_inverse=True)
         largest = np.full(len(workers), -1)
         np.maximum.at(largest, where, self.count)
-        return {int(worker): int(count) + 1 for worker, count in zip(workers, largest, strict=True)}
+        following = -(-(largest + 1) // epoch) * epoch
+        return {int(worker): int(count) for worker, count in zip(workers, following, strict=True)}
 
     def applied_twice(self) -> int:
         """How many accepted gradients repeat a (worker, count) that was accepted before: 0 in a sound trace."""

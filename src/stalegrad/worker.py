@@ -15,7 +15,7 @@ class Worker:
     """
 
     def __init__(self, potential: Potential, seed: int, chain: int, worker: int) -> None:
-        self.potential = potential
+        self.potential = potential.own()
         self.seed, self.chain, self.worker = seed, chain, worker
 
     def compute(self, point: Array, count: int, out: Array) -> None:

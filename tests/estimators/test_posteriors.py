@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import expit, softmax
 from sklearn.datasets import make_classification
 
-from stalegrad.potentials import Logistic, Softmax
+from stalegrad.potentials import Logistic, Softmax, find_mode
 from stalegrad.sklearn import StaleClassifier, StaleRegressor, tuning
 from stalegrad.sklearn.estimators import most_probable_noise
 from stalegrad.theory import stale_sghmc
@@ -78,7 +78,7 @@ def exact_probabilities(x, labels, classes, draws=100_000):
     model = Softmax(scaled, labels, intercept=True, dtype=np.float64)
     if classes == 2:
         model = Logistic(scaled, labels, intercept=True, dtype=np.float64)
-    centre = tuning.mode(model)
+    centre = find_mode(model, progress=False)
     covariance = 1.5 * np.linalg.inv(tuning.hessian(model, centre))
     proposal = stats.multivariate_normal(centre, covariance)
     theta = proposal.rvs(draws, random_state=3)

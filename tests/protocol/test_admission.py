@@ -119,3 +119,13 @@ def test_refuses_to_join_twice():
 def test_wait_needs_a_bound():
     with pytest.raises(ArgumentError, match="max_staleness=None"):
         Admission(policy="wait")
+
+
+def test_whoever_loses_a_gradient_goes_on_with_a_new_epoch():
+    admission = joined(3, epoch=4)
+    admission.release()
+    admission.leave(0)
+    admission.join(0)
+    admission.abandon(1)
+    admission.land(2)
+    assert admission.release() == [Assignment(0, 4, 1), Assignment(1, 4, 1), Assignment(2, 1, 1)]

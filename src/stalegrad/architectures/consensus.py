@@ -10,7 +10,7 @@ from stalegrad.draws import Thinning
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels.base import Kernel
 from stalegrad.potentials.base import Potential, Whose
-from stalegrad.potentials.delegating import Delegating
+from stalegrad.potentials.wrapper import Wrapper
 from stalegrad.potentials.shards import given_sizes, shard_sizes
 from stalegrad.trace import Trace
 from stalegrad.types import Array
@@ -60,7 +60,7 @@ class Consensus(Architecture):
         )
 
 
-class SubsetPosteriors(Delegating):
+class SubsetPosteriors(Wrapper):
     """A model whose chains have a shard of the data each.
 
     Args:

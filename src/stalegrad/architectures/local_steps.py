@@ -8,11 +8,11 @@ import numpy as np
 from stalegrad.architectures.base import constant_step
 from stalegrad.kernels.base import Address, Kernel
 from stalegrad.potentials.base import Potential, Whose
-from stalegrad.potentials.delegating import Delegating
+from stalegrad.potentials.wrapper import Wrapper
 from stalegrad.types import Array
 
 
-class LocalSteps(Delegating):
+class LocalSteps(Wrapper):
     """A model whose workers answer with Δ, the sum of n steps of the sampler that begin at the point they were sent.
 
     Answer number k of a worker is made of its minibatches kn to kn + n − 1, and of noise with the addresses of these.

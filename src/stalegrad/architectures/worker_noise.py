@@ -12,7 +12,7 @@ from stalegrad.kernels.base import Address, Kernel
 from stalegrad.kernels.quiet import Quiet
 from stalegrad.noise import Stream, normals
 from stalegrad.potentials.base import Potential, Whose
-from stalegrad.potentials.delegating import Delegating
+from stalegrad.potentials.wrapper import Wrapper
 from stalegrad.types import Array
 
 
@@ -47,7 +47,7 @@ class WorkerNoise(Architecture):
         return Chain(Quiet.of(kernel), *place)
 
 
-class NoisyGradients(Delegating):
+class NoisyGradients(Wrapper):
     """A model whose workers answer with g − (σ/h) ζ.
 
     Args:

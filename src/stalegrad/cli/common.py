@@ -1,13 +1,14 @@
 """What the commands share."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, TimeElapsedColumn
+
+from stalegrad import bar
+from stalegrad.bar import Report
 
 console = Console()
 
@@ -24,10 +25,6 @@ def written(*paths: Path) -> None:
         typer.echo(f"wrote {path}")
 
 
-@contextmanager
-def progress_bar() -> Iterator[Callable[[str, float], None]]:
+def progress_bar() -> AbstractContextManager[Report]:
     """A bar that is gone in the end."""
-    columns = (*Progress.get_default_columns()[:-1], TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting", total=1.0)
-        yield lambda what, share: progress.update(task, description=what, completed=share)
+    return bar.progress_bar(console)

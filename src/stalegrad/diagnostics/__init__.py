@@ -4,6 +4,8 @@
 - :mod:`~stalegrad.diagnostics.convergence`: R-hat and effective sample size.
 - :mod:`~stalegrad.diagnostics.stein`: the kernel Stein discrepancy from the exact posterior.
 - :mod:`~stalegrad.diagnostics.step_halving`: what half the step size gives.
+- :mod:`~stalegrad.diagnostics.step_finder`: a step size for a target bias, behind :func:`stalegrad.find_step_size`.
+- :mod:`~stalegrad.diagnostics.coupled_halving`: step halving with common noise, for few gradients.
 - :mod:`~stalegrad.diagnostics.curvature`, :mod:`~stalegrad.diagnostics.gradient_noise`: what a sampler is up against.
 
 | check | figure | a finding from |
@@ -23,11 +25,13 @@ The first three and dropped gradients need the run alone; the others compute som
 
 from stalegrad.diagnostics.checkup import diagnose
 from stalegrad.diagnostics.convergence import LEAST_DRAWS, Convergence, convergence, split_rhat
+from stalegrad.diagnostics.coupled_halving import StepBias, coupled_halving
 from stalegrad.diagnostics.curvature import Curvature, largest_curvature, mean_curvature
 from stalegrad.diagnostics.findings import Finding, Findings, Measurement
 from stalegrad.diagnostics.gradient_noise import GradientNoise, gradient_noise
 from stalegrad.diagnostics.probes import Probes, probe
 from stalegrad.diagnostics.stein import SteinDiscrepancy, kernel_stein_discrepancy
+from stalegrad.diagnostics.step_finder import FoundStepSize, find_step_size
 from stalegrad.diagnostics.step_halving import Halved, step_halving
 
 __all__ = [
@@ -36,13 +40,17 @@ __all__ = [
     "Curvature",
     "Finding",
     "Findings",
+    "FoundStepSize",
     "GradientNoise",
     "Halved",
     "Measurement",
     "Probes",
     "SteinDiscrepancy",
+    "StepBias",
     "convergence",
+    "coupled_halving",
     "diagnose",
+    "find_step_size",
     "gradient_noise",
     "kernel_stein_discrepancy",
     "largest_curvature",

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stalegrad.checks import whole_number
-from stalegrad.diagnostics.probes import minibatch
 from stalegrad.errors import ArgumentError
 from stalegrad.potentials import Potential
 from stalegrad.types import Array, IntArray
@@ -109,7 +108,7 @@ def mean_curvature(potential: Potential, points: Array, *, gradients: int = 64, 
     values = []
     for k in range(vectors):
         signs = random.choice([-1.0, 1.0], size=potential.size)
-        batch = minibatch(potential, seed, 2 * _FIRST_COUNT + k)
+        batch = potential.minibatches.aside(seed, 2 * _FIRST_COUNT + k)
         values.append(signs @ _product(potential, points[k % len(points)], [batch], 1.0)(signs) / potential.size)
     return float(np.mean(values))
 
@@ -141,7 +140,7 @@ def _plan(potential: Potential, gradients: int, seed: int) -> _Plan:
         batches = [order[k * size : (k + 1) * size] for k in range(parts)]
         return _Plan(batches, [], min(enough, gradients // (2 * parts)))
     count = gradients // (2 * (fewest + 1))
-    batches = [minibatch(potential, seed, _FIRST_COUNT + k) for k in range(2 * count)]
+    batches = [potential.minibatches.aside(seed, _FIRST_COUNT + k) for k in range(2 * count)]
     return _Plan(batches[:count], batches[count:], min(enough, gradients // (2 * count) - 1))
 
 

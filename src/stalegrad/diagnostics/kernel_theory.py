@@ -13,7 +13,7 @@ Along an eigenvector of the Hessian with curvature λ every sampler is one of th
 """
 
 from functools import lru_cache
-from math import asinh, inf, sinh, sqrt
+from math import asinh, inf, log, sinh, sqrt
 from typing import NamedTuple
 
 from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, UBU, Kernel
@@ -89,6 +89,15 @@ def variance_error(kernel: Kernel, staleness: int | tuple[float, ...], direction
         )
     except UnstableRecursion:
         return inf
+
+
+def relaxation(kernel: Kernel, staleness: int | tuple[float, ...], direction: Direction) -> float:
+    """In how many updates the chain forgets where it was along a direction, to 1/e; infinite if it blows up."""
+    try:
+        radius = _chain(kernel, float(kernel.schedule(0)), staleness, direction).spectral_radius
+    except UnstableRecursion:
+        return inf
+    return -1 / log(radius) if 0 < radius < 1 else inf if radius >= 1 else 0.0
 
 
 def _chain(kernel: Kernel, h: float, staleness: Staleness, direction: Direction) -> LinearRecursion:

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stalegrad.noise import MAX_WORKERS
 from stalegrad.potentials import Potential
 from stalegrad.types import Array, IntArray
 
@@ -65,12 +64,6 @@ def probe(potential: Potential, draws: Any, points: int, seed: int = 0) -> Probe
             theta = np.ascontiguousarray(draws[s, index], potential.dtype)
             deviations[row, column] = theta - centre
             count = 2 * (row * len(at) + column)
-            first[row, column] = potential.gradient(theta, minibatch(potential, seed, count))
-            second[row, column] = potential.gradient(theta, minibatch(potential, seed, count + 1))
+            first[row, column] = potential.gradient(theta, potential.minibatches.aside(seed, count))
+            second[row, column] = potential.gradient(theta, potential.minibatches.aside(seed, count + 1))
     return Probes(looked_at, deviations, first, second)
-
-
-def minibatch(potential: Potential, seed: int, count: int) -> IntArray:
-    """A minibatch that no worker of a run computes, from an epoch of its own: two of one epoch share no datum."""
-    epoch = max(1, potential.n_data // potential.batch_size)
-    return potential.minibatches.draw(seed, 0, MAX_WORKERS - 1, count * epoch)

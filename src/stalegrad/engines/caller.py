@@ -84,6 +84,7 @@ def attend(
         unpack: makes the point of what was sent of it.
         lanes: minibatches a call; None to choose.
     """
+    workers: dict[int, Worker] = {}
     buffers: list[Array] = []
     point = np.empty((1, potential.size), potential.dtype)
     choice = Lanes(lanes, point.nbytes)
@@ -106,7 +107,9 @@ def attend(
             for (assignment, which), buffer in zip(work.assignments, buffers, strict=False):
                 begun = time.perf_counter()
                 np.copyto(point, points[which])  # it may be read-only, and models may not like that
-                Worker(potential, seed, chain, assignment.worker).compute(point, assignment.count, buffer)
+                if assignment.worker not in workers:
+                    workers[assignment.worker] = Worker(potential, seed, chain, assignment.worker)
+                workers[assignment.worker].compute(point, assignment.count, buffer)
                 done.append((time.perf_counter() - begun, Gradient(*assignment, buffer)))
         except BaseException:
             call(Call(number, incarnation, sequence + 1, choice.wanted, tuple(done), traceback.format_exc()))

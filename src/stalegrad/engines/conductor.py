@@ -51,7 +51,7 @@ def make_service(
 ) -> Service:
     """The service of server s, before it starts."""
     past, batches = job.past_of(s), job.potential.minibatches
-    admission = Admission(job.max_staleness, job.policy, past)
+    admission = Admission(job.max_staleness, job.policy, past, job.potential.epoch)
     server = Server(job.chain(s), admission, job.steps, job.record(s), job.status[s], past, batches)
     checkpoint = job.checkpoint(s) if job.checkpoint else None
     return Service(s, server, link, workers, care, stop, clock, checkpoint)

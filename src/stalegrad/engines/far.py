@@ -55,6 +55,7 @@ class Task:
         silence: seconds without a sign of life after which a worker counts as dead.
         elapsed: seconds since the run's start.
         batches: which data its workers draw.
+        epoch: of the model, see :class:`~stalegrad.admission.Admission`.
     """
 
     index: int
@@ -69,6 +70,7 @@ class Task:
     silence: float
     elapsed: float
     batches: Minibatches
+    epoch: int = 1
 
     @property
     def most_lanes(self) -> int:
@@ -166,7 +168,7 @@ class FarServer:
         dismiss: Callable[[int], None],
         pack: Callable[[Point], Any] = lambda point: point.values,
     ) -> None:
-        admission = Admission(task.max_staleness, task.policy, task.past)
+        admission = Admission(task.max_staleness, task.policy, task.past, task.epoch)
         self._status = ChainStatus.after(task.past)
         record, batches = task.collector.record, task.batches
         server = Server(task.chain, admission, task.steps, record, self._status, task.past, batches)
@@ -252,6 +254,7 @@ class Follower:
         return Task(
             self.index, self.chain, self.trace, self._recording.collector(), job.steps, job.workers, job.max_staleness,
             job.policy, self._care, self._silence, self._clock(), job.potential.minibatches,
+            job.potential.epoch,
         )  # fmt: skip
 
     def hear(self, report: Report) -> bool:

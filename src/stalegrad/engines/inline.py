@@ -104,10 +104,10 @@ class Execution:
         past: ChainTrace | None = None,
     ) -> None:
         if past is not None and len(past):
-            trace = _with_fresh_counts(trace, past)
+            trace = _with_fresh_counts(trace, past, potential.epoch)
         self._trace, self._updates = trace, trace.updates()
         self._past, self._offset = past, chain.version
-        self._potential, self._chain, self._record = potential, chain, record
+        self._potential, self._chain, self._record = potential.own(), chain, record
         self._status = status or ChainStatus()
         self._used: list[float] = []
         self._staleness: list[int] = self._updates.staleness.tolist()
@@ -236,9 +236,9 @@ class Execution:
         self._status.staleness_max = max(self._status.staleness_max, max(made, default=0))
 
 
-def _with_fresh_counts(trace: ChainTrace, past: ChainTrace) -> ChainTrace:
-    """The trace with minibatch numbers that go on where the past has stopped."""
-    used = past.next_counts()
+def _with_fresh_counts(trace: ChainTrace, past: ChainTrace, epoch: int) -> ChainTrace:
+    """The trace with minibatch numbers that go on where the past has stopped, at a new epoch of every worker."""
+    used = past.next_counts(epoch)
     first = np.array([used.get(worker, 0) for worker in range(int(trace.worker.max(initial=0)) + 1)])
     return replace(trace, count=trace.count + first[trace.worker])
 

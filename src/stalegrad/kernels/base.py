@@ -15,7 +15,7 @@ shape (repetition, coordinate) in :meth:`Kernel.advance`; :meth:`Kernel.step` ta
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numba.extending import overload
@@ -23,7 +23,7 @@ from numba.extending import overload
 from stalegrad.checks import real_number
 from stalegrad.noise import Stream, normals
 from stalegrad.plain import in_words
-from stalegrad.schedules import Schedule, as_schedule
+from stalegrad.schedules import Auto, Schedule, as_schedule
 from stalegrad.types import Array
 
 Part = Callable[[int, int], None]
@@ -64,11 +64,12 @@ class Kernel(ABC):
     """Base of all samplers.
 
     Args:
-        step_size: h, a number or a schedule l ↦ h_l (:mod:`stalegrad.schedules`).
+        step_size: h, a number or a schedule l ↦ h_l (:mod:`stalegrad.schedules`); or ``"auto"``, to have
+            :func:`stalegrad.sample` find one before it begins, as :func:`stalegrad.find_step_size` does.
         temperature: T; the chain samples p(θ|D)^(1/T). 1 is the posterior.
     """
 
-    step_size: float | Schedule
+    step_size: float | Schedule | Literal["auto"]
     temperature: float = 1.0
     schedule: Schedule = field(init=False, repr=False, compare=False)
 
@@ -85,6 +86,11 @@ class Kernel(ABC):
     def __post_init__(self) -> None:
         real_number("temperature", self.temperature, least=0)
         object.__setattr__(self, "schedule", as_schedule(self.step_size))
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the step size is still to be found."""
+        return isinstance(self.schedule, Auto)
 
     def for_model(self, n_data: int, batch_size: int) -> Self:
         """The kernel for a model of N data in minibatches of J. Only samplers that need the per-datum scale change."""

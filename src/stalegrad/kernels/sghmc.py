@@ -128,6 +128,8 @@ class SGHMC(Kernel):
         super().__post_init__()
         real_number("friction", self.friction, above=0)
         one_of("integrator", self.integrator, ("euler", "splitting"))
+        if self.undecided:
+            return
         h = float(self.schedule(0))
         if self.integrator == "euler" and self.friction * h >= 2:
             raise ArgumentError(

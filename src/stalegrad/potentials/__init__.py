@@ -5,14 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 from stalegrad.errors import MissingExtra
 from stalegrad.potentials.base import Potential
+from stalegrad.potentials.control_variates import ControlVariates, control_variates
 from stalegrad.potentials.from_gradient import from_gradient
 from stalegrad.potentials.from_loader import from_loader
 from stalegrad.potentials.gaussian import GaussianMean
 from stalegrad.potentials.linear import Linear
 from stalegrad.potentials.logistic import Logistic
 from stalegrad.potentials.minibatches import Minibatches
+from stalegrad.potentials.mode import find_mode
 from stalegrad.potentials.natural import natural
 from stalegrad.potentials.softmax import Softmax
+from stalegrad.potentials.svrg import SVRG, svrg
+from stalegrad.potentials.variance import VarianceReport
 from stalegrad.priors import Priors
 
 if TYPE_CHECKING:
@@ -21,18 +25,24 @@ if TYPE_CHECKING:
     from stalegrad.potentials.torch import TorchPotential
 
 __all__ = [
+    "SVRG",
+    "ControlVariates",
     "GaussianMean",
     "Linear",
     "Logistic",
     "Minibatches",
     "Potential",
     "Softmax",
+    "VarianceReport",
+    "control_variates",
+    "find_mode",
     "from_gradient",
     "from_jax",
     "from_loader",
     "from_numpyro",
     "from_torch",
     "natural",
+    "svrg",
 ]
 
 

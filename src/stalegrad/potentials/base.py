@@ -54,6 +54,11 @@ class Potential(ABC):
     """Whether what a worker answers depends on whose answer it is beyond its minibatch: true where :meth:`answer` is
     overridden. Whoever executes a trace then asks for it, and for :meth:`gradients` otherwise."""
 
+    epoch: int = 1
+    """How many answers of a worker belong together, the first of them at a multiple of this number, because what it
+    remembers of that one goes into the others. A worker that was replaced, or whose answer was lost, goes on with the
+    next multiple, so that whatever a trace holds of an epoch is its beginning."""
+
     def __init__(self, size: int, minibatches: Minibatches, dtype: np.dtype[Any]) -> None:
         self.size = size
         self.minibatches = minibatches
@@ -96,6 +101,10 @@ class Potential(ABC):
         else:
             indices = self.minibatches.draw_many(seed, chain, [worker], [count], len(points), first)[0]
         self.gradients(points, indices, out)
+
+    def own(self) -> "Potential":
+        """The model as one worker, or one execution of a trace, has it: itself, unless it remembers former answers."""
+        return self
 
     def full_gradient(self, theta: Array) -> Array:
         """∇U(θ) on all data, exactly: for checks, references and diagnostics."""

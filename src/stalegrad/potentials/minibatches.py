@@ -99,6 +99,10 @@ class Minibatches:
         draw(self._code, self.n_data, seed & 0xFFFFFFFF, seed >> 32, chain, repeat, worker, count, out)
         return out
 
+    def aside(self, seed: int, count: int) -> IntArray:
+        """A minibatch that no worker of a run computes, from an epoch of its own: two of one epoch share no datum."""
+        return self.draw(seed, 0, MAX_WORKERS - 1, count * (self.n_data // self.batch_size))
+
     def draw_many(
         self, seed: int, chain: int, workers: Any, counts: Any, repeats: int, first_repeat: int = 0
     ) -> IntArray:

@@ -4,6 +4,7 @@ import numpy as np
 
 from stalegrad.metrics import Metric, inverse_at
 from stalegrad.potentials.base import Potential
+from stalegrad.potentials.wrapper import Wrapper
 from stalegrad.types import Array, IntArray
 
 
@@ -29,32 +30,26 @@ def natural(potential: Potential, metric: Metric) -> "NaturalPotential":
     return NaturalPotential(potential, metric)
 
 
-class NaturalPotential(Potential):
+class NaturalPotential(Wrapper):
     """See :func:`natural`, which makes it."""
 
     def __init__(self, potential: Potential, metric: Metric) -> None:
-        super().__init__(potential.size, potential.minibatches, potential.dtype)
-        self._potential, self._metric = potential, metric
+        super().__init__(potential)
+        self.fork_safe = False  # the metric is the user's function
+        self._metric = metric
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
         """G(θ) g̃(θ)."""
-        inverse = inverse_at(self._metric, np.asarray(theta, self.dtype)[None])[0]
-        return np.asarray(inverse * self._potential.gradient(theta, indices))
+        return self._times_inverse(theta, self.potential.gradient(theta, indices))
 
     def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
         """G(θ) g̃(θ) of every row."""
-        self._potential.gradients(theta, indices, out)
+        self.potential.gradients(theta, indices, out)
         out *= inverse_at(self._metric, theta)
 
-    @property
-    def layout(self) -> dict[str, tuple[int, ...]]:
-        """As of the potential."""
-        return self._potential.layout
+    def full_gradient(self, theta: Array) -> Array:
+        """G(θ) ∇U(θ)."""
+        return self._times_inverse(theta, self.potential.full_gradient(theta))
 
-    def variables(self, draws: Array) -> dict[str, Array]:
-        """As of the potential."""
-        return self._potential.variables(draws)
-
-    def initial(self) -> Array:
-        """As of the potential."""
-        return self._potential.initial()
+    def _times_inverse(self, theta: Array, gradient: Array) -> Array:
+        return np.asarray(inverse_at(self._metric, np.asarray(theta, self.dtype)[None])[0] * gradient)

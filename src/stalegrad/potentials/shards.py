@@ -43,8 +43,8 @@ from stalegrad.checks import whole_number
 from stalegrad.errors import ArgumentError
 from stalegrad.jit import compiled
 from stalegrad.potentials.base import Potential, Whose
-from stalegrad.potentials.delegating import Delegating
 from stalegrad.potentials.minibatches import Minibatches
+from stalegrad.potentials.wrapper import Wrapper
 from stalegrad.types import Array, IntArray
 
 _BELIEF = 2  # gaps of length W that are thought to have been seen
@@ -151,7 +151,7 @@ class ShardedMinibatches(Minibatches):
         return out
 
 
-class Sharded(Delegating):
+class Sharded(Wrapper):
     """A model whose data are in shards, as workers see it; the server weighs its gradients.
 
     ``sg.sample(..., shard=True)`` makes it.

@@ -18,13 +18,16 @@ from stalegrad.estimates import PredictiveAverage
 from stalegrad.kernels import Kernel
 from stalegrad.potentials import Linear, Logistic, Potential, Softmax
 from stalegrad.potentials.design_matrix import DesignMatrix
+from stalegrad.potentials.mode import find_mode
 from stalegrad.potentials.whitened import Whitened
 from stalegrad.run import sample
-from stalegrad.sklearn.tuning import Model, mode, tuned
+from stalegrad.sklearn.tuning import Model, tuned
 from stalegrad.types import Array
 
 LEAST_NOISE = 1e-3
 """Of the responses' standard deviation: the noise of a regression is not estimated below it."""
+
+_MOST_PASSES = 2000  # on all data, for finding a mode
 
 
 class _LinearModel(BaseEstimator):  # type: ignore[misc]
@@ -83,7 +86,7 @@ class _LinearModel(BaseEstimator):  # type: ignore[misc]
         potential = model(
             X, y, prior_scale=prior_scale, batch_size=self.batch_size, intercept=True, dtype=np.float64, **options
         )
-        start = mode(potential)
+        start = find_mode(potential, passes=_MOST_PASSES, progress=False)
         target: Potential = potential
         kernel = self.kernel
         if kernel is None:

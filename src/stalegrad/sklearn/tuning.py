@@ -8,7 +8,6 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from stalegrad.kernels import SGHMC
 from stalegrad.potentials import Linear, Logistic, Potential, Softmax
@@ -32,13 +31,6 @@ class Tuned(NamedTuple):
     potential: Potential
     initial: Array
     kernel: SGHMC
-
-
-def mode(potential: Model) -> Array:
-    """θ* = argmin U, by L-BFGS on all data."""
-    start = potential.initial()
-    found: Array = minimize(potential.potential, start, jac=potential.full_gradient, method="L-BFGS-B").x
-    return found
 
 
 def tuned(potential: Potential, centre: Array, least_curvature: float, staleness: int) -> Tuned:

@@ -5,12 +5,12 @@ from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array, IntArray
 
 
-class Delegating(Potential):
-    """The model itself. Subclasses change what they are there for.
+class Wrapper(Potential):
+    """The same posterior and the same parameters as another model. Subclasses change what they are there for.
 
     Args:
         potential: the model.
-        minibatches: in place of the model's own.
+        minibatches: which data gradients look at; None for the model's own.
     """
 
     def __init__(self, potential: Potential, minibatches: Minibatches | None = None) -> None:
