@@ -5,8 +5,8 @@ import stalegrad
 EXPECTED = [
     "PSGLD", "SGHMC", "SGLD", "SGNHT", "ArgumentError", "DatasetError", "Estimate", "Exponential", "GradientError",
     "LogNormal", "MissingExtra", "Network", "Run", "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError",
-    "datasets", "diagnostics", "engines", "find_step_size", "load", "models", "potentials", "priors", "replay", "resume",
-    "sample", "schedules", "simulate", "theory",
+    "datasets", "diagnostics", "engines", "find_step_size", "load", "models", "potentials", "priors", "replay",
+    "resume", "sample", "schedules", "simulate", "theory",
 ]  # fmt: skip
 
 

@@ -89,9 +89,9 @@ class FoundStepSize:
         lines = [
             f"step_size={h:.3g} for {name}, found with {self.gradients:,} gradients",
             f"  measured: largest curvature λ = {self.curvature:.3g}, gradient variance along it {self.noise:.3g}",
-            f"  expected: gradients {self.staleness:.3g} updates old; on a Gaussian of that curvature and noise the bias "
-            f"of the squared deviation along its narrowest direction would be {self.expected_bias:.2g} of a standard "
-            "deviation",
+            f"  expected: gradients {self.staleness:.3g} updates old, which on a Gaussian of that curvature and noise "
+            f"puts E φ off by {self.expected_bias:.2g}",
+            "  (φ is the squared deviation along the narrowest direction; biases are in its standard deviations)",
         ]
         lines += [f"  halving: at h = {tried:.3g} the bias is {b:.2g} ± {e:.1g}" for tried, b, e in self.rounds]
         if not self.rounds:
@@ -255,7 +255,7 @@ class _Calibration:
     def _walk(self, start: Array, h: float, leg: int) -> tuple[Array, float]:
         """The second half of the draws of a leg, and its step size: smaller where the chain overflowed."""
         steps = max(64, int(_LEG_SHARE * self._budget))
-        law = Trace.random_staleness(self._law, steps, seed=self._seed + leg)
+        law = Trace.random_staleness(self._law, steps, seed=(self._seed + leg) % MAX_SEED)
         keep = np.unique(np.linspace(steps // 2, steps - 1, 64).astype(int))
         kept = np.empty((len(keep), self._model.size), self._model.dtype)
         places = {int(update): place for place, update in enumerate(keep)}
@@ -320,7 +320,7 @@ class _Calibration:
         )  # fmt: skip
 
     def _correction(self, bias: float, error: float) -> float:
-        """By what to multiply h, for a bias that is proportional to it; 1 if the target is met as far as can be told."""
+        """By what to multiply h, if the bias is proportional to it; 1 if the target is met as far as can be told."""
         if not isfinite(bias):
             return 0.25
         if bias - _SURE * error > self._target:

@@ -21,7 +21,7 @@
     [kernel]                        # [[kernel]], once a server, gives each its own
     name = "SGHMC"
     friction = 100.0
-    step_size = {name = "Inverse", base = 1e-3}     # or a number
+    step_size = {name = "Inverse", base = 1e-3}     # or a number, or "auto" to have one found
 
     [engines.processes]             # settings of an engine, for when it is the one
     threads = 1
