@@ -161,12 +161,12 @@ def _law(staleness: Any, workers: int) -> Array:
     """The probabilities of τ = 0, 1, 2, …; of a mean, those of the two whole numbers next to it."""
     if staleness is None or np.ndim(staleness) == 0:
         mean = workers - 1.0 if staleness is None else real_number("staleness", staleness, least=0)
-        return np.maximum(0.0, 1 - np.abs(np.arange(int(mean) + 2) - mean))
+        return np.asarray(np.maximum(0.0, 1 - np.abs(np.arange(int(mean) + 2) - mean)))
     law = finite_array("staleness", staleness, np.dtype(np.float64), ndim=1)
     if law.size == 0 or law.min() < 0 or not np.isclose(law.sum(), 1):
         remedy = "Give a mean, or the probabilities of τ = 0, 1, 2, …, which are ≥ 0 with sum 1."
         raise ArgumentError("staleness", staleness, "is not a law", remedy)
-    return law / law.sum()
+    return np.asarray(law / law.sum())
 
 
 class _Survey(NamedTuple):
@@ -300,8 +300,7 @@ class _Calibration:
 
     def _stretched(self, direction: Direction) -> Direction:
         """For a law that was shortened."""
-        stretched: Direction = direction._make(self._lag.stretch * number for number in direction)
-        return stretched
+        return Direction(*(self._lag.stretch * number for number in direction))
 
     def _halve(self, h: float, survey: _Survey, start: Array, number: int) -> StepBias | None:
         """The bias at h, or None if there are too few gradients left."""
