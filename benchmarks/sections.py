@@ -40,6 +40,7 @@ SECTIONS = (
     Section("precision_logistic", "precision_logistic", "Time to precision: logistic regression"),
     Section("precision_lenet", "precision_lenet", "Time to precision: LeNet"),
     Section("effective", "effective", "Effective draws a second: logistic regression"),
+    Section("variance_reduction", "variance_reduction", "Variance reduction: logistic regression"),
     Section("server", "server", "The server's ceiling"),
     Section("engine_cost", "engine_cost", "What an engine costs"),
     Section("scale", "scale", "Scale, on paper"),

@@ -6,9 +6,8 @@ EXPECTED = [
     "BAOAB", "PSGLD", "SGHMC", "SGLD", "SGNHT", "SGRLD", "UBU", "ArgumentError", "Auxiliary", "Consensus",
     "DatasetError", "Downpour", "Elastic", "Estimate", "Exponential", "GradientError", "LogNormal", "MissingExtra",
     "Network", "Recipe", "Run", "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError", "VisitingShards",
-    "WorkerNoise", "architectures", "datasets", "diagnostics", "engines", "find_step_size", "load", "metrics", "models", "potentials",
-    "priors", "replay", "resume", "sample", "schedules", "simulate",
-    "theory",
+    "WorkerNoise", "architectures", "datasets", "diagnostics", "engines", "find_step_size", "load", "metrics",
+    "models", "potentials", "priors", "replay", "resume", "sample", "schedules", "simulate", "theory",
 ]  # fmt: skip
 
 

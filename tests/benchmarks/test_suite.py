@@ -18,8 +18,8 @@ def sections(benchmark_module):
 
 
 SCRIPTS = (
-    "logistic_steps", "softmax", "networks", "precision_logistic", "precision_lenet", "effective", "server",
-    "engine_cost", "scale", "memory", "startup",
+    "logistic_steps", "softmax", "networks", "precision_logistic", "precision_lenet", "effective",
+    "variance_reduction", "server", "engine_cost", "scale", "memory", "startup",
 )  # fmt: skip
 
 

@@ -100,4 +100,33 @@ def architectures(
     written(*experiment.save(numbers, out))
 
 
+@figures.command("staleness-steps")
+def staleness_steps(
+    out: Out,
+    runs: Annotated[int, typer.Option(help="Repetitions behind each MSE with exact gradients.", min=3)] = 400,
+    network: Annotated[bool, typer.Option(help="Also CIFAR-10 at nine workers, some five minutes.")] = False,
+    seed: Seed = 0,
+) -> None:
+    """Whether steps that know their gradient's staleness keep the accuracy of few workers."""
+    from stalegrad.experiments import staleness_steps as experiment
+    from stalegrad.experiments import staleness_steps_network as networks
+    from stalegrad.experiments.staleness_rules import RULES
+
+    out.mkdir(parents=True, exist_ok=True)
+    with progress_bar() as report:
+        if network:
+            written(networks.reproduce(out, report=report))
+        numbers = experiment.reproduce(experiment.Settings(runs=runs, seed=seed), report)
+    table = Table(
+        "workers", "gradients", "steps", "best mean hλ", "MSE there", "± s.e.", "first order", title="MSE of φ̂"
+    )
+    for row in numbers["results"]:
+        table.add_row(
+            row["cluster"], row["model"], RULES[row["rule"]].label, f"{row['best_step_size']:g}",
+            f"{row['best_mse']:.4f}", f"{row['best_mse_error']:.4f}", f"{row['first_order']:.2f}",
+        )  # fmt: skip
+    console.print(table)
+    written(*experiment.save(numbers, out))
+
+
 reproduce_losses.add_to(figures)

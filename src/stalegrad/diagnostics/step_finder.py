@@ -89,9 +89,9 @@ class FoundStepSize:
         lines = [
             f"step_size={h:.3g} for {name}, found with {self.gradients:,} gradients",
             f"  measured: largest curvature λ = {self.curvature:.3g}, gradient variance along it {self.noise:.3g}",
-            f"  expected: gradients {self.staleness:.3g} updates old; on a Gaussian of that curvature and noise the bias "
-            f"of the squared deviation along its narrowest direction would be {self.expected_bias:.2g} of a standard "
-            "deviation",
+            f"  expected: gradients {self.staleness:.3g} updates old, which on a Gaussian of that curvature and noise "
+            f"puts E φ off by {self.expected_bias:.2g}",
+            "  (φ is the squared deviation along the narrowest direction; biases are in its standard deviations)",
         ]
         lines += [f"  halving: at h = {tried:.3g} the bias is {b:.2g} ± {e:.1g}" for tried, b, e in self.rounds]
         if not self.rounds:
@@ -161,12 +161,12 @@ def _law(staleness: Any, workers: int) -> Array:
     """The probabilities of τ = 0, 1, 2, …; of a mean, those of the two whole numbers next to it."""
     if staleness is None or np.ndim(staleness) == 0:
         mean = workers - 1.0 if staleness is None else real_number("staleness", staleness, least=0)
-        return np.maximum(0.0, 1 - np.abs(np.arange(int(mean) + 2) - mean))
+        return np.asarray(np.maximum(0.0, 1 - np.abs(np.arange(int(mean) + 2) - mean)))
     law = finite_array("staleness", staleness, np.dtype(np.float64), ndim=1)
     if law.size == 0 or law.min() < 0 or not np.isclose(law.sum(), 1):
         remedy = "Give a mean, or the probabilities of τ = 0, 1, 2, …, which are ≥ 0 with sum 1."
         raise ArgumentError("staleness", staleness, "is not a law", remedy)
-    return law / law.sum()
+    return np.asarray(law / law.sum())
 
 
 class _Survey(NamedTuple):
@@ -255,7 +255,7 @@ class _Calibration:
     def _walk(self, start: Array, h: float, leg: int) -> tuple[Array, float]:
         """The second half of the draws of a leg, and its step size: smaller where the chain overflowed."""
         steps = max(64, int(_LEG_SHARE * self._budget))
-        law = Trace.random_staleness(self._law, steps, seed=self._seed + leg)
+        law = Trace.random_staleness(self._law, steps, seed=(self._seed + leg) % MAX_SEED)
         keep = np.unique(np.linspace(steps // 2, steps - 1, 64).astype(int))
         kept = np.empty((len(keep), self._model.size), self._model.dtype)
         places = {int(update): place for place, update in enumerate(keep)}
@@ -300,8 +300,7 @@ class _Calibration:
 
     def _stretched(self, direction: Direction) -> Direction:
         """For a law that was shortened."""
-        stretched: Direction = direction._make(self._lag.stretch * number for number in direction)
-        return stretched
+        return Direction(*(self._lag.stretch * number for number in direction))
 
     def _halve(self, h: float, survey: _Survey, start: Array, number: int) -> StepBias | None:
         """The bias at h, or None if there are too few gradients left."""
@@ -320,7 +319,7 @@ class _Calibration:
         )  # fmt: skip
 
     def _correction(self, bias: float, error: float) -> float:
-        """By what to multiply h, for a bias that is proportional to it; 1 if the target is met as far as can be told."""
+        """By what to multiply h, if the bias is proportional to it; 1 if the target is met as far as can be told."""
         if not isfinite(bias):
             return 0.25
         if bias - _SURE * error > self._target:

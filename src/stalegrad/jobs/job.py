@@ -21,7 +21,7 @@
     [kernel]                        # [[kernel]], once a server, gives each its own
     name = "SGHMC"
     friction = 100.0
-    step_size = {name = "Inverse", base = 1e-3}     # or a number
+    step_size = {name = "Inverse", base = 1e-3}     # or a number, or "auto" to have one found
 
     [architecture]                  # who samples and who sends what; without it, workers send gradients
     name = "Downpour"

@@ -15,6 +15,7 @@ import numpy as np
 
 from stalegrad.errors import GradientError
 from stalegrad.experiments.losses.tasks import TASKS, Model, Task, model_of
+from stalegrad.experiments.staleness_rules import with_rule
 from stalegrad.run import replay
 from stalegrad.trace import Trace
 from stalegrad.types import Array
@@ -37,6 +38,7 @@ class Unit:
         points: at how many even places on that way the test loss is evaluated.
         lr: learning rate.
         temperature: 1 samples the posterior; 0 is SGD with momentum, with the prior as its weight decay.
+        rule: how steps depend on staleness, one of :mod:`stalegrad.experiments.staleness_rules`.
     """
 
     task: str
@@ -47,11 +49,13 @@ class Unit:
     points: int
     lr: float
     temperature: float = 1.0
+    rule: str = "constant"
 
     @property
     def name(self) -> str:
         """Names its file."""
         kind = "" if self.temperature == 1 else f"-t{self.temperature:g}"
+        kind += "" if self.rule == "constant" else f"-{self.rule}"
         length = f"l{self.iterations}-p{self.points}"
         return f"{self.task}-w{self.workers}-s{self.chain}-r{self.seed}-{length}-lr{self.lr:g}{kind}"
 
@@ -100,8 +104,9 @@ def execute(unit: Unit) -> dict[str, Any]:
 def chain_of(unit: Unit, task: Task, model: Model) -> tuple[Array, Array, Trace]:
     """The unit's draws, (points, n), their step sizes and its trace."""
     kernel = model.kernel(task, unit.lr, unit.temperature)
+    trace = with_rule(trace_of(unit, task, model.potential.size), unit.rule, kernel.schedule)
     run = replay(
-        trace_of(unit, task, model.potential.size), model.potential, kernel, seed=unit.run_seed,
+        trace, model.potential, kernel, seed=unit.run_seed,
         initial=model.start(unit.run_seed), thin=unit.updates // unit.points,
     )  # fmt: skip
     return run.draws[0], run.step_sizes[0], run.trace
