@@ -357,8 +357,13 @@ def _model_of_job(info: Info) -> Potential:
 
 
 def _described(table: dict[str, Any]) -> dict[str, Any]:
-    """A stored kernel in the words of a trace; one that is not stalegrad's own as it was written down."""
-    return {"kernel": str(table)} if OPAQUE in table else kernel_from_table(table).describe()
+    """A stored kernel in the words of a trace; what is not stalegrad's own as it was written down."""
+    if OPAQUE in table:
+        return {"kernel": str(table)}
+    own = {key: value[OPAQUE] for key, value in table.items() if isinstance(value, dict) and OPAQUE in value}
+    if own:  # a schedule or a metric of the user's
+        return {"kernel": table["name"], **{key: own.get(key, value) for key, value in table.items() if key != "name"}}
+    return kernel_from_table(table).describe()
 
 
 def _as_stored(kernel: Kernels, info: Info) -> Kernels:

@@ -47,3 +47,18 @@ def test_reports_show_samplers_as_one_would_write_them():
     kernel = sg.SGRLD(step_size=lambda l: 0.1, metric=sg.metrics.ExpandedMean(), natural=True)  # noqa: E741
     assert kernel_code(kernel.describe()) == "sg.SGRLD(step_size=..., metric=sg.metrics.ExpandedMean(), natural=True)"
     assert kernel_code(sg.UBU(step_size=0.1, friction=2).describe()) == "sg.UBU(step_size=0.1, friction=2)"
+
+
+def slower(l):  # noqa: E741
+    return 0.002 / (1 + l)
+
+
+@pytest.mark.parametrize("kernel", [KERNELS[-1], sg.SGLD(step_size=slower)], ids=["metric", "schedule"])
+def test_functions_inside_a_kernel_are_told_in_words_when_stored(tmp_path, kernel):
+    run = sg.sample(small_model(), kernel, steps=5, engine="inline", store=tmp_path / "x", progress=False)
+    (about,) = sg.load(tmp_path / "x").trace.about["kernels"]
+    assert about["kernel"] == type(kernel).__name__
+    words = "slower" if isinstance(kernel, sg.SGLD) else "_divergence"
+    assert words in str(about)
+    assert " at 0x" not in str(about)
+    np.testing.assert_array_equal(sg.replay(run.trace, small_model(), kernel).draws, run.draws)

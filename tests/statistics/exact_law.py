@@ -1,9 +1,9 @@
 """The exact law of a linear chain along a trace, whatever its staleness from update to update.
 
-:mod:`stalegrad.theory` knows chains whose staleness is constant: x_{l+1} = A_τ x_l + b ζ, with the state
+:mod:`stalegrad.theory` knows chains whose staleness is constant: x_{l+1} = A_τ x_l + B ζ, with the state
 x = (θ, …, p_{l−1}, …, p_{l−τ}) of what the kernel keeps and the past points that wanted gradients. The state of a
 smaller staleness is the front of the state of a larger one. So where staleness varies, the chain is
-x_{l+1} = A_{τ_l} x_l + b ζ on the largest state, and its covariance goes along. Nothing is approximated; the start,
+x_{l+1} = A_{τ_l} x_l + B ζ on the largest state, and its covariance goes along. Nothing is approximated; the start,
 where gradients are less stale than they will be, is included.
 """
 
@@ -21,7 +21,7 @@ def law_after(recursion_at: RecursionAt, staleness: Iterable[int]) -> StateLaw:
     """Mean and covariance of x after all updates, from θ_0 at the target's mean and a momentum ~ N(0, 1)."""
     staleness = list(staleness)
     deepest = recursion_at(max(staleness))
-    transitions, shock = _transitions(recursion_at, deepest, staleness), np.outer(deepest.noise, deepest.noise)
+    transitions, shock = _transitions(recursion_at, deepest, staleness), deepest.noise @ deepest.noise.T
     mean, covariance = deepest.start(0.0, momentum_variance=1.0)
     for tau in staleness:
         covariance = transitions[tau] @ covariance @ transitions[tau].T + shock
@@ -34,7 +34,7 @@ def joint_moments(
     """E θ² and E θ d̄ at the ends of blocks, on average over a chain that gets new data before each block.
 
     Before a block d̄ = θ + ε with Var ε = ``error``; within it the target's mean is κ d̄. In z = (x, d̄) an update is
-    x ← A x + (I − A) e κ d̄ + b ζ, where e is the state of a chain that rests at θ = 1.
+    x ← A x + (I − A) e κ d̄ + B ζ, where e is the state of a chain that rests at θ = 1.
 
     Args:
         recursion_at: the chain within a block.
@@ -46,14 +46,14 @@ def joint_moments(
     """
     staleness = list(staleness)
     deepest = recursion_at(max(staleness))
-    rest, size = deepest.embedding[:, 0], deepest.noise.size
+    rest, size = deepest.embedding[:, 0], len(deepest.noise)
     updates = {}
     for tau, a in _transitions(recursion_at, deepest, staleness).items():
         updates[tau] = np.eye(size + 1)
         updates[tau][:size, :size] = a
         updates[tau][:size, size] = weight * (rest - a @ rest)
-    noise = np.append(deepest.noise, 0.0)
-    shock = np.outer(noise, noise)
+    shock = np.zeros((size + 1, size + 1))
+    shock[:size, :size] = deepest.noise @ deepest.noise.T
     joint = np.zeros((size + 1, size + 1))
     joint[:size, :size] = deepest.start(0.0, position_variance=prior, momentum_variance=1.0).covariance
     squares, products = [], []
@@ -74,7 +74,7 @@ def _transitions(
 ) -> dict[int, np.ndarray]:
     """A_τ on the largest state, for every τ that occurs."""
     transitions = {}
-    kept = deepest.embedding.shape[1]  # θ, and the momentum if there is one; the rest of the state is past points
+    kept = len(recursion_at(0).transition)  # θ and what goes with it; the rest of the state is past points
     for tau in set(staleness):
         own = recursion_at(tau).transition
         transition = deepest.transition.copy()

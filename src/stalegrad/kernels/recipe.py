@@ -79,7 +79,7 @@ class Recipe(Kernel):
     and the Riemannian SGRHMC has √G(θ) in place of 1 in Q, with a minus sign in the upper half, and G(θ) in D.
 
     The integrator is Euler's, order K = 1: of all blocks at once, or, with ``sequence``, of one after the other with
-    the newest values of the others, which is far more stable where there is a momentum.
+    drifts from the newest values of the others, which is far more stable where there is a momentum.
 
     Matrices are dense, and Γ takes m³ numbers: it is for models of up to some hundred parameters. Where a built-in
     sampler does the same, it is much faster.

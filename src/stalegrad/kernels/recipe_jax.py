@@ -81,11 +81,11 @@ class Dynamics:
         return jax.lax.fori_loop(0, rows, one, x)
 
     def _row(self, x: Any, gradient: Any, noise: Any, h: Any, temperature: Any) -> Any:
-        for part in self._parts:  # a part is updated with the newest values of those before it
+        shaken = jnp.sqrt(2 * h * temperature) * self._shaken(x, noise)  # at the x of before, as Itô's integral has it
+        for part in self._parts:  # drifts are taken with the newest values of the parts before
             slope = jax.grad(self._energy)(x).at[: gradient.size].add(gradient)
             drift = temperature * self._gamma(x) - self._flow(x) @ slope
-            move = h * drift + jnp.sqrt(2 * h * temperature) * self._shaken(x, noise)
-            x = x.at[part].add(move[part])
+            x = x.at[part].add((h * drift + shaken)[part])
         return x
 
     def _energy(self, x: Any) -> Any:

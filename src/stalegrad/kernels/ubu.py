@@ -9,7 +9,7 @@ import numpy as np
 from stalegrad.checks import real_number
 from stalegrad.jit import compiled, inlined
 from stalegrad.kernels.base import Address, Kernel, Split, initial_momentum, start_normals, updates_with, whole
-from stalegrad.noise import TILE, Stream, fill_tile, normals
+from stalegrad.noise import TILE, Stream, fill_tile, normals, scratch
 from stalegrad.types import Array
 
 STREAMS = (Stream.UPDATE, Stream.UPDATE_2, Stream.UPDATE_3, Stream.UPDATE_4)
@@ -47,7 +47,8 @@ _flow = inlined(flow)
 
 @compiled
 def _fused(theta, q, point, g, c, seed, chain, first_repeat, update, start, stop):  # type: ignore[no-untyped-def]
-    z, words = np.empty((4, TILE), theta.dtype), np.empty((4, TILE // 2), np.uint32)
+    z, words = scratch(theta)
+    y = np.empty_like(z)
     h = c[0]
     keep, drift, sigma, along, across = c[1], c[2], c[3], c[4], c[5]
     keep_next, drift_next, sigma_next, along_next, across_next = c[6], c[7], c[8], c[9], c[10]
@@ -55,18 +56,17 @@ def _fused(theta, q, point, g, c, seed, chain, first_repeat, update, start, stop
         repeat = first_repeat + r
         for low in range(start, stop, TILE):
             n, tile = min(TILE, stop - low), low // TILE
-            fill_tile(z[0], words, seed, Stream.UPDATE, chain, repeat, update, tile, n)
-            fill_tile(z[1], words, seed, Stream.UPDATE_2, chain, repeat, update, tile, n)
-            fill_tile(z[2], words, seed, Stream.UPDATE_3, chain, repeat, update, tile, n)
-            fill_tile(z[3], words, seed, Stream.UPDATE_4, chain, repeat, update, tile, n)
-            a, b, e, f = z[0], z[1], z[2], z[3]
             t, p, d = theta[r, low : low + n], q[r, low : low + n], g[r, low : low + n]
             x = point[r, low : low + n]
+            fill_tile(z, words, seed, Stream.UPDATE, chain, repeat, update, tile, n)
+            fill_tile(y, words, seed, Stream.UPDATE_2, chain, repeat, update, tile, n)
             for i in range(n):
-                kicked = p[i] - h * d[i]
-                t[i], p[i] = _flow(x[i], kicked, a[i], b[i], keep, drift, sigma, along, across)
+                t[i], p[i] = _flow(x[i], p[i] - h * d[i], z[i], y[i], keep, drift, sigma, along, across)
+            fill_tile(z, words, seed, Stream.UPDATE_3, chain, repeat, update, tile, n)
+            fill_tile(y, words, seed, Stream.UPDATE_4, chain, repeat, update, tile, n)
+            for i in range(n):
                 x[i], p[i] = _flow(
-                    t[i], p[i], e[i], f[i], keep_next, drift_next, sigma_next, along_next, across_next
+                    t[i], p[i], z[i], y[i], keep_next, drift_next, sigma_next, along_next, across_next
                 )  # fmt: skip
 
 
