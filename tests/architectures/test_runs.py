@@ -108,6 +108,14 @@ def test_a_copy_is_fetched_after_every_third_push():
     assert not same[3:].any()
 
 
+def test_a_replay_notes_what_it_has_made():
+    run = made("Downpour", engine="inline")
+    plain = sg.replay(run.trace, small_model(), SGLD, architecture=StaleGradients())
+    assert "architecture" not in plain.trace.about
+    other = sg.replay(plain.trace, small_model(), SGLD, architecture=sg.WorkerNoise())
+    assert other.trace.about["architecture"] == {"name": "WorkerNoise"}
+
+
 def test_one_step_a_push_of_one_worker_is_worker_noise():
     """θ + (−h g + σ ζ) against θ − h (g − (σ/h) ζ): the same numbers but for rounding."""
     settings = {"steps": 50, "engine": "inline", "progress": False, "seed": 1}
@@ -144,9 +152,7 @@ def test_virtual_time_counts_every_gradient():
     run = sg.sample(small_model(), SGLD, architecture=sg.Downpour(n_push=5), workers=2, **settings)
     assert run.trace.chains[0].time[-1] == pytest.approx(20 / 2 * 5 * 2.0)
     slow = sg.engines.Inline(compute=LogNormal(1.0, factors={1: 10.0}))
-    run = sg.sample(
-        small_model(), SGLD, architecture=sg.Downpour(n_push=5), workers=2, **{**settings, "engine": slow}
-    )
+    run = sg.sample(small_model(), SGLD, architecture=sg.Downpour(n_push=5), workers=2, **{**settings, "engine": slow})
     assert np.mean(run.trace.chains[0].worker == 0) > 0.8
 
 

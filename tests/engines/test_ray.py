@@ -154,6 +154,18 @@ def test_real_runs_replay_bit_for_bit(servers, workers, nodes):
     assert run.events == ()
 
 
+@pytest.mark.parametrize(
+    "architecture", [sg.VisitingShards((20, 12, 8), lengths=(4, 3, 2)), sg.Consensus((25, 15))],
+    ids=lambda architecture: type(architecture).__name__,
+)  # fmt: skip
+def test_chains_with_shards_of_their_own_replay_bit_for_bit(architecture, nodes):
+    """Other architectures are among the promises."""
+    engine = Ray(cpus_per_worker=0.5)
+    settings = {"steps": 80, "servers": 2, "seed": 4, "progress": False}
+    run = sg.sample(small_model(), KERNEL, engine=engine, architecture=architecture, **settings)
+    np.testing.assert_array_equal(sg.replay(run.trace, small_model(), KERNEL).draws, run.draws)
+
+
 def test_large_points_leave_nothing_in_the_object_store(nodes):
     """Points and gradients of 0.8 MB pass through a store of 80 MB: what is not freed must be written to disk."""
     model = sg.potentials.from_loader(many_parameters, 100_000)

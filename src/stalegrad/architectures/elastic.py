@@ -182,9 +182,7 @@ class ElasticChain(Chain):
             split(lambda start, stop: _contract(point, centre, keep, start, stop), n)
         seed, chain, update, first = address
         left, spread = self._refreshing
-        split(
-            lambda start, stop: _refresh(centre, positions, left, spread, seed, chain, first, update, start, stop), n
-        )
+        split(lambda start, stop: _refresh(centre, positions, left, spread, seed, chain, first, update, start, stop), n)
         self.version += 1
         self._show(worker)
         return h

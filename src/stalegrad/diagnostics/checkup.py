@@ -134,9 +134,9 @@ def _not_for(trace: Trace) -> dict[str, Check]:
         return check
 
     name = (table or {}).get("name")
-    skipped = {} if architecture.stale_gradients else {one: f"it is not about updates of {name}" for one in _OF_STEPS}
+    skipped = {} if architecture.stale_gradients else dict.fromkeys(_OF_STEPS, f"it is not about updates of {name}")
     if not architecture.one_law:
-        skipped |= {one: f"the chains of {name} sample different laws" for one in ("R-hat", "effective draws")}
+        skipped |= dict.fromkeys(("R-hat", "effective draws"), f"the chains of {name} sample different laws")
     return {one: refuse(reason) for one, reason in skipped.items()}
 
 
