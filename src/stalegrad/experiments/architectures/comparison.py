@@ -199,15 +199,16 @@ class Estimates:
 
 
 def reached(spent: list[float], error: Array, level: float) -> float | None:
-    """What was spent when the error came down to a level, between two points of a curve; None if it never did.
+    """What was spent when the error came down to a level for good, between two points; None if it never did.
 
-    >>> reached([1.0, 2.0, 4.0], np.array([1.0, 0.5, 0.25]), 0.25), reached([1.0], np.array([1.0]), 0.5)
+    Errors that pass through a level and come back are those of an estimate on its way from one bias to another.
+
+    >>> reached([1.0, 2.0, 4.0], np.array([1.0, 0.5, 0.25]), 0.25), reached([1.0, 2.0], np.array([0.4, 1.0]), 0.5)
     (4.0, None)
     """
-    below = np.flatnonzero(error <= level)
-    if not below.size:
+    k = int(np.flatnonzero(np.append(True, error > level))[-1])  # the first point after the last above the level
+    if k == len(error):
         return None
-    k = int(below[0])
     if k == 0:
         return float(spent[0])
     share = np.log(error[k - 1] / level) / np.log(error[k - 1] / error[k])
