@@ -1,7 +1,7 @@
 """What a run is to be, with every argument checked before anything starts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -56,7 +56,7 @@ class Plan:
     initial: Array | None
     team: Team = ALONE
     shards: tuple[int, ...] | None = None
-    architecture: Architecture = StaleGradients()
+    architecture: Architecture = field(default_factory=StaleGradients)
 
     @property
     def work(self) -> Potential:

@@ -269,7 +269,7 @@ def replay(
     outcome = Outcome(tuple(chains))
     run = Run(
         draws=recorder.draws,
-        trace=_trace(plan, outcome, {**trace.about, **_made_anew(plan)}),
+        trace=_trace(plan, outcome, _made_anew(plan, trace.about)),
         stats=recorder.stats,
         chain_draws=recorder.chain_draws,
         variables=potential.variables,
@@ -324,10 +324,11 @@ def _trace(plan: Plan, outcome: Outcome, about: dict[str, Any] | None = None) ->
     )  # fmt: skip
 
 
-def _made_anew(plan: Plan) -> dict[str, Any]:
-    """What a replay has decided itself of what a trace notes."""
-    about = plan.about()
-    return {name: about[name] for name in ("kernels", "shards", "architecture") if name in about}
+def _made_anew(plan: Plan, noted: Mapping[str, Any]) -> dict[str, Any]:
+    """What a trace notes, with what a replay has decided itself."""
+    about, decided = plan.about(), ("kernels", "shards", "architecture")
+    kept = {name: value for name, value in noted.items() if name not in decided}
+    return {**kept, **{name: about[name] for name in decided if name in about}}
 
 
 def _run(

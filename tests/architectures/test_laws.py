@@ -31,16 +31,19 @@ def assert_mean_square(draws, exact):
     assert error < 0.05 * exact.mean()
 
 
+RHO = 3.0
+ELASTIC = {
+    "workers": sg.Elastic(rho=RHO, alpha=0.5),
+    "centre": sg.Elastic(rho=RHO, draws="centre"),
+    "divided, workers": sg.Elastic(rho=RHO, alpha=0.3, divide=True),
+    "divided, centre": sg.Elastic(rho=RHO, divide=True, draws="centre"),
+    "pushed": sg.Elastic(rho=RHO, n_push=4),
+    "divided, pushed, centre": sg.Elastic(rho=RHO, divide=True, draws="centre", n_push=4),
+}
+
+
 class TestElastic:
-    STEPS, BURN_IN, WORKERS, RHO, H = 6000, 1000, 3, 3.0, 0.01
-    CASES = {
-        "workers": sg.Elastic(rho=RHO, alpha=0.5),
-        "centre": sg.Elastic(rho=RHO, draws="centre"),
-        "divided, workers": sg.Elastic(rho=RHO, alpha=0.3, divide=True),
-        "divided, centre": sg.Elastic(rho=RHO, divide=True, draws="centre"),
-        "pushed": sg.Elastic(rho=RHO, n_push=4),
-        "divided, pushed, centre": sg.Elastic(rho=RHO, divide=True, draws="centre", n_push=4),
-    }
+    STEPS, BURN_IN, WORKERS, H = 6000, 1000, 3, 0.01
 
     def trace(self):
         """Workers of different speeds, which must not matter."""
@@ -72,15 +75,15 @@ class TestElastic:
             variances.append(covariance[seen, seen])
         return np.array(variances)[self.BURN_IN :]
 
-    @pytest.mark.parametrize("name", CASES)
+    @pytest.mark.parametrize("name", ELASTIC)
     def test_the_sampler_does_what_it_says(self, name):
-        trace, elastic = self.trace(), self.CASES[name]
+        trace, elastic = self.trace(), ELASTIC[name]
         run = sg.replay(trace, MODEL, sg.SGLD(step_size=self.H), architecture=elastic, burn_in=self.BURN_IN)
         assert_mean_square(run.draws[0], self.recursion(elastic, trace.chains[0].worker))
 
-    @pytest.mark.parametrize("name", CASES)
+    @pytest.mark.parametrize("name", ELASTIC)
     def test_and_that_is_the_marginal_in_the_docstring(self, name):
-        elastic, w, lam, rho = self.CASES[name], self.WORKERS, CURVATURE, self.RHO
+        elastic, w, lam, rho = ELASTIC[name], self.WORKERS, CURVATURE, RHO
         exact = {
             (False, "workers"): (lam + rho / w) / (lam + rho) / lam,
             (False, "centre"): (1 / lam + 1 / rho) / w,
@@ -92,8 +95,8 @@ class TestElastic:
 
     def test_momenta_have_their_law_too(self):
         kernel = sg.SGHMC(step_size=0.05, friction=2.0, integrator="splitting")
-        run = sg.replay(self.trace(), MODEL, kernel, architecture=sg.Elastic(rho=self.RHO), burn_in=self.BURN_IN)
-        w, lam, rho = self.WORKERS, CURVATURE, self.RHO
+        run = sg.replay(self.trace(), MODEL, kernel, architecture=sg.Elastic(rho=RHO), burn_in=self.BURN_IN)
+        w, lam, rho = self.WORKERS, CURVATURE, RHO
         assert np.square(run.draws).mean() == pytest.approx((lam + rho / w) / (lam + rho) / lam, rel=0.03)
         assert run.stats.kinetic_temperature.mean() == pytest.approx(1, rel=0.01)
 
@@ -135,7 +138,7 @@ def test_trajectories_with_fresh_momenta_sample_the_posterior():
     ids=lambda kernel: f"{type(kernel).__name__}",
 )
 def test_noise_of_the_workers_is_the_noise_of_the_chain(kernel):
-    """The same chain as that of a server which draws these very normals: one for each update, so the law is the same."""
+    """The same chain as that of a server which draws these normals: one for each update, so the law is the same."""
     seed, steps = 2**63 + 5, 30
     run = sg.sample(
         MODEL, kernel, steps=steps, seed=seed, engine="inline", progress=False, architecture=sg.WorkerNoise()
@@ -271,7 +274,7 @@ class TestConsensus:
         assert combined.var() == pytest.approx(1 / (N + 1), rel=0.25)
 
     def test_its_failure_on_skewed_posteriors(self):
-        """The rate of an exponential law, of which each of 8 shards has 2 events: Gamma posteriors, skewed to the right.
+        """The rate of an exponential law, of which each of 8 shards has 2 events: Gamma posteriors, skewed.
 
         The product of Gamma(a_s, b_s) densities is Gamma(Σ(a_s − 1) + 1, Σb_s). Consensus draws centre elsewhere, and
         more of them do not help.

@@ -108,6 +108,14 @@ def test_a_copy_is_fetched_after_every_third_push():
     assert not same[3:].any()
 
 
+def test_a_replay_notes_what_it_has_made():
+    run = made("Downpour", engine="inline")
+    plain = sg.replay(run.trace, small_model(), SGLD, architecture=StaleGradients())
+    assert "architecture" not in plain.trace.about
+    other = sg.replay(plain.trace, small_model(), SGLD, architecture=sg.WorkerNoise())
+    assert other.trace.about["architecture"] == {"name": "WorkerNoise"}
+
+
 def test_one_step_a_push_of_one_worker_is_worker_noise():
     """θ + (−h g + σ ζ) against θ − h (g − (σ/h) ζ): the same numbers but for rounding."""
     settings = {"steps": 50, "engine": "inline", "progress": False, "seed": 1}

@@ -16,6 +16,10 @@ from stalegrad.server import Server
 from stalegrad.testing import KERNELS, FaultyModel, check_engine, check_replay, small_model
 
 KERNEL = sg.SGHMC(step_size=0.02, friction=5.0)
+ARCHITECTURES = (
+    sg.Downpour(n_push=3), sg.Downpour(n_push=2, n_fetch=6), sg.WorkerNoise(), sg.Elastic(rho=5.0, alpha=0.5),
+    sg.VisitingShards((20, 12, 8), lengths=(4, 3, 2)), sg.Consensus((25, 15)),
+)  # fmt: skip
 
 
 def world():
@@ -61,6 +65,18 @@ def check_shape(servers, workers):
         return {"servers": servers, "workers": run.trace.about["workers"], "events": len(run.events)}
 
     return check
+
+
+def architectures(folder):
+    """Every architecture on two servers with a worker each."""
+    engine = sg.engines.MPI(everywhere=True)
+    for architecture in ARCHITECTURES:
+        run = sg.sample(
+            small_model(), KERNEL, steps=80, servers=2, seed=4, engine=engine, progress=False, architecture=architecture
+        )
+        if world().rank == 0:
+            noted = run.trace.about
+            tell(name=noted["architecture"]["name"], workers=noted["workers"], replayed=replayed(run))
 
 
 def broken_server(folder):

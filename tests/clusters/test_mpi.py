@@ -47,6 +47,13 @@ def test_the_conformance_suite_and_bit_exact_replay_of_every_shape(tmp_path):
     assert told[1:] == shapes
 
 
+def test_every_architecture_replays_bit_for_bit(tmp_path):
+    status, told, err = mpi(4, "architectures", tmp_path)
+    assert status == 0, err
+    names = ["Downpour", "Downpour", "WorkerNoise", "Elastic", "VisitingShards", "Consensus"]
+    assert told == [{"name": name, "workers": 1, "replayed": True} for name in names]
+
+
 def test_a_job_file_is_run_interrupted_and_resumed_on_other_ranks(tmp_path):
     """``mpiexec stalegrad run``, Ctrl-C, ``mpiexec stalegrad resume``."""
     (tmp_path / "job.toml").write_text(JOB)

@@ -18,9 +18,9 @@ from stalegrad.cli import app
 from stalegrad.engines import Ray
 from stalegrad.engines.desk import Point
 from stalegrad.engines.ray.packing import pack_point, unpack_point
-from stalegrad.testing import KERNELS, check_engine, check_replay
+from stalegrad.testing import KERNELS, check_engine, check_replay, small_model
 
-from .ray_stage import server_processes
+from .ray_stage import KERNEL, server_processes
 
 
 def test_keeps_every_promise(nodes):
@@ -34,6 +34,18 @@ def test_real_runs_replay_bit_for_bit(servers, workers, nodes):
     run = check_replay(engine, KERNELS[workers % len(KERNELS)], servers=servers, workers=workers, steps=200)
     assert run.timing.count >= 200 * servers
     assert run.events == ()
+
+
+@pytest.mark.parametrize(
+    "architecture", [sg.VisitingShards((20, 12, 8), lengths=(4, 3, 2)), sg.Consensus((25, 15))],
+    ids=lambda architecture: type(architecture).__name__,
+)  # fmt: skip
+def test_chains_with_shards_of_their_own_replay_bit_for_bit(architecture, nodes):
+    """Other architectures are among the promises."""
+    engine = Ray(cpus_per_worker=0.5)
+    settings = {"steps": 80, "servers": 2, "seed": 4, "progress": False}
+    run = sg.sample(small_model(), KERNEL, engine=engine, architecture=architecture, **settings)
+    np.testing.assert_array_equal(sg.replay(run.trace, small_model(), KERNEL).draws, run.draws)
 
 
 def test_large_points_leave_nothing_in_the_object_store(nodes):

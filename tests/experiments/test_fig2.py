@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 import stalegrad as sg
 from stalegrad import cli
-from stalegrad.datasets import Dataset, SparseRows
 from stalegrad.engines import available_cores
 from stalegrad.estimates import speedup_interval
 from stalegrad.experiments import fig2, times
@@ -19,28 +18,12 @@ from stalegrad.experiments.logistic_loss import MeanLogisticLoss
 from stalegrad.potentials.whitened import Whitened
 from stalegrad.trace import Trace
 
-GROUPS = (3, 4, 2)
-
-
-def rows_of(count, rng):
-    """One answer to each of three questions, encoded as a9a's; some rows leave the last one out."""
-    starts = np.cumsum((0, *GROUPS[:-1]))
-    answers = np.stack([rng.integers(group, size=count) for group in GROUPS], axis=1) + starts
-    kept = np.ones(answers.shape, bool)
-    kept[: count // 4, -1] = False
-    indptr = np.concatenate(([0], np.cumsum(kept.sum(1))))
-    return SparseRows(np.ones(indptr[-1], np.float32), answers[kept].astype(np.int32), indptr, (count, sum(GROUPS)))
+from .small_data import GROUPS, small_data
 
 
 @pytest.fixture(scope="module")
 def data():
-    rng = np.random.Generator(np.random.Philox(key=5))
-    weights = rng.standard_normal(sum(GROUPS))
-    X, X_test = rows_of(2000, rng), rows_of(301, rng)
-    y, y_test = (
-        np.where(rng.random(len(part)) < 1 / (1 + np.exp(-part.toarray() @ weights)), 1, -1) for part in (X, X_test)
-    )
-    return Dataset("small", X, y, X_test, y_test, ("no", "yes"), "made for a test")
+    return small_data()
 
 
 @pytest.fixture(scope="module")

@@ -334,6 +334,10 @@ EDGES = {
         "chain 0: SGLD with step size 0.001, temperature 1; chain 1: SGLD with step size 0.002",
     ),
     "threads": (lambda: sample(engine="threads"), "Where the time went"),
+    "another architecture": (
+        lambda: sample(sg.SGLD(step_size=1e-3), architecture=sg.Downpour(n_push=2)),
+        "architecture=sg.Downpour(n_push=2), )",
+    ),
 }
 
 

@@ -13,7 +13,6 @@ staleness protocol know nothing else. An architecture fills it in:
 Everything random in it is a function of an address, as everywhere, so that a trace still determines every bit.
 """
 
-from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -70,7 +69,7 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Architecture(ABC):
+class Architecture:
     """The base of all: workers send gradients, the server samples."""
 
     fixed_workers: ClassVar[bool] = False

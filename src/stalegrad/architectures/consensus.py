@@ -1,4 +1,4 @@
-"""Consensus Monte Carlo: every chain has a shard of the data to itself, and they meet at the end (Scott et al., 2016)."""
+"""Consensus Monte Carlo: every chain has a shard of the data to itself, until the end (Scott et al., 2016)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -33,8 +33,8 @@ class Downpour(Architecture):
     With a momentum, each push is a trajectory that starts from a fresh momentum, as in HMC; all that is pushed is the
     change of θ. The law is the same; but a trajectory that is short compared with 1/friction turns back early, so that
     θ diffuses more slowly than a chain that keeps its momentum. Euler's momentum has its law only up to an error of
-    order h, which fresh momenta carry over to θ: use ``integrator="splitting"``. Samplers that have to remember more, SGNHT and pSGLD,
-    are refused, and so are step sizes that change.
+    order h, which fresh momenta carry over to θ: use ``integrator="splitting"``. Samplers that have to remember more,
+    SGNHT and pSGLD, are refused, and so are step sizes that change.
 
     With n_fetch > n_push, a worker goes on from its own copy after a push, and fetches θ after every n_fetch steps:
     fewer messages, older copies. The server keeps the copies, too, so that a worker that is replaced goes on with the

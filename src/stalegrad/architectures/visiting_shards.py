@@ -28,12 +28,12 @@ class VisitingShards(Architecture):
     """S chains at V ≥ S shards: each stays for a trajectory of n_v steps at shard v, then moves on to another.
 
     In round k chain s is at shard σ_k(s), where σ_k is a random permutation of the shards, the same for all chains: a
-    shard has one chain at a time, and nobody's data travel. A trajectory is n_v steps of the sampler with minibatches of
-    that shard alone, and one update of the run: ``steps`` counts trajectories. Shards may differ in size, and n_v may be
-    chosen by the speed of the worker that owns shard v, so that all trajectories take equally long.
+    shard has one chain at a time, and nobody's data travel. A trajectory is n_v steps of the sampler with minibatches
+    of that shard alone, and one update of the run: ``steps`` counts trajectories. Shards may differ in size, and n_v
+    may be chosen by the speed of the worker that owns shard v, so that all trajectories take equally long.
 
-    Of all steps the share q_v = n_v/Σn is made at shard v. A gradient there estimates that of a posterior in which shard
-    v stands for all data, and is weighed by
+    Of all steps the share q_v = n_v/Σn is made at shard v. A gradient there estimates that of a posterior in which
+    shard v stands for all data, and is weighed by
 
         β_v = (N_v/N) / q_v,        so that  Σ_v q_v β_v E g̃_v = Σ_v (N_v/N) E g̃_v = ∇U :
 

@@ -71,7 +71,7 @@ def fig2(
 @figures.command()
 def architectures(
     out: Out,
-    runs: Annotated[int, typer.Option(help="Repetitions behind each error.", min=3)] = 12,
+    runs: Annotated[int, typer.Option(help="Repetitions behind each error.", min=3)] = 10,
     gradients: Annotated[int, typer.Option(help="Gradients of each contender on a9a, in all.", min=400)] = 9_000,
     seed: Seed = 0,
 ) -> None:
@@ -91,7 +91,8 @@ def architectures(
         for row in found["contenders"]:
             end, to = row["end"], row["to_level"]
             table.add_row(
-                row["name"], f"{row['workers']}", f"{end['error']:.2f}", f"{end['bias']:+.2f} ± {end['bias_error']:.2f}",
+                row["name"], f"{row['workers']}", f"{end['error']:.2f}",
+                f"{end['bias']:+.2f} ± {end['bias_error']:.2f}",
                 *("never" if to[what] is None else f"{to[what]:,.0f}" for what in ("gradients", "messages")),
                 "never" if to["seconds"] is None else f"{to['seconds']:.1f}",
             )  # fmt: skip

@@ -121,8 +121,8 @@ class Service:
         clock: seconds since the run's start.
         checkpoint: saves the chain from time to time; None if nothing is to be saved.
 
-    Where each worker has something that nobody else can take over, such as a shard of the data, the chain begins when all are there, and ends with the first that
-    is given up.
+    Where each worker has something that nobody else can take over, such as a shard of the data, the chain begins when
+    all are there, and ends with the first that is given up.
     """
 
     def __init__(

@@ -10,15 +10,16 @@ from stalegrad.types import Array
 
 
 def consensus_draws(draws: Any, *, weights: str = "full") -> Array:
-    """Precision-weighted averages of the draws of S subset posteriors, one of each at a time.
+    r"""Precision-weighted averages of the draws of S subset posteriors, one of each at a time.
 
-    .. math:: θ_d = \\Bigl(\\sum_s Σ_s^{-1}\\Bigr)^{-1} \\sum_s Σ_s^{-1} θ_{s,d},
+    .. math:: θ_d = \Bigl(\sum_s Σ_s^{-1}\Bigr)^{-1} \sum_s Σ_s^{-1} θ_{s,d},
 
     where Σ_s is the sample covariance of chain s. (Scott, Blocker, Bonassi, Chipman, George and McCulloch, 2016, Bayes
     and big data: the consensus Monte Carlo algorithm.) Where all subset posteriors are normal, these are draws of the
     posterior, exactly as far as the covariances are known. **Where they are not, it is not**: averages of draws are
     closer to normal than the draws. The consensus of skewed subset posteriors is less skewed than the posterior, and
-    off in its mean; of subset posteriors with several modes it is concentrated where no mode is. More draws do not help.
+    off in its mean; of subset posteriors with several modes it is concentrated where no mode is. More draws do not
+    help.
 
     Args:
         draws: (…, S, D, n), D draws of each subset posterior.

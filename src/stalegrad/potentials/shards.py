@@ -128,7 +128,7 @@ class ShardedMinibatches(Minibatches):
         """The indices, (R, J) int64 among all data, of R repetitions of a minibatch of one shard, whoever asks."""
         seed, chain, worker, count, first = whose
         within = self._parts[shard].draw_many(seed, chain, [worker], [count], repeats, first)[0]
-        return within + self._starts[shard]
+        return np.asarray(within + self._starts[shard])
 
     def draw(self, seed: int, chain: int, worker: int, count: int, repeat: int = 0) -> IntArray:
         """The indices, (J,) int64, among all data."""

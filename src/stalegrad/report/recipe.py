@@ -65,6 +65,7 @@ def sample_code(material: Material) -> str:
         "model,",
         "kernel,",
         *(f"{key}={_literal(value)}," for key, value in arguments.items() if value is not None),
+        *_architecture(material),
     ]
     return "\n".join(["run = sg.sample(", *wrap(" ".join(words), 76, initial_indent=_IN, subsequent_indent=_IN), ")"])
 
@@ -88,6 +89,15 @@ def _model_and_kernel(material: Material) -> list[str]:
     else:
         kernel = f"[{', '.join(kernels)}]"
     return [*_model(material), f"kernel = {kernel}"]
+
+
+def _architecture(material: Material) -> list[str]:
+    """The words of the argument, if it is not the default."""
+    table = material.known("architecture")
+    if not table:
+        return []
+    settings = ", ".join(f"{name}={_literal(value)}" for name, value in table.items() if name != "name")
+    return [*f"architecture=sg.{table['name']}({settings}),".split()]
 
 
 def _model(material: Material) -> list[str]:

@@ -75,6 +75,7 @@ def _settings(material: Material) -> dict[str, str]:
         "model": _model(material),
         "variables": _variables(material),
         "sampler": _kernels(material),
+        "architecture": _words("", material.known("architecture") or "").strip(),
         "cluster": _cluster(material),
         "staleness": _bound(material),
         "updates": ", ".join(dict.fromkeys(f"{chain.steps:,}" for chain in trace.chains)) + " a chain",

@@ -45,17 +45,17 @@ class Settings:
         seed: of everything.
     """
 
-    runs: int = 12
+    runs: int = 10
     workers: tuple[int, ...] = (1, 4, 9)
     gradients: int = 9_000
     rare_gradients: int = 36_000
     batch_size: int = 500
-    step_size: float = 2e-3
+    step_size: float = 3e-3
     rare_step_size: float = 2e-3
-    reference_steps: int = 8_000
-    draws: int = 200
+    reference_steps: int = 4_000
+    draws: int = 120
     points: int = 24
-    level: float = 0.25
+    level: float = 0.5
     cluster: Cluster = field(default_factory=Cluster)
     seed: int = 0
 
@@ -182,7 +182,8 @@ class Estimates:
         """φ̂ of every repetition when chain s has made its first ``counts[s]`` draws."""
         if self._values is None:
             draws = self._agreed(int(min(counts)))
-            return self._phi(draws.reshape(-1, draws.shape[-1])).reshape(draws.shape[:2]).mean(axis=1)
+            values = self._phi(draws.reshape(-1, draws.shape[-1])).reshape(draws.shape[:2])
+            return np.asarray(values.mean(axis=1))
         sums = [self._values[:, s, c // 2 : c].sum(axis=1) for s, c in enumerate(counts)]
         return np.asarray(sum(sums) / sum(c - c // 2 for c in counts))
 
@@ -198,15 +199,16 @@ class Estimates:
 
 
 def reached(spent: list[float], error: Array, level: float) -> float | None:
-    """What was spent when the error came down to a level, between two points of a curve; None if it never did.
+    """What was spent when the error came down to a level for good, between two points; None if it never did.
 
-    >>> reached([1.0, 2.0, 4.0], np.array([1.0, 0.5, 0.25]), 0.25), reached([1.0], np.array([1.0]), 0.5)
+    Errors that pass through a level and come back are those of an estimate on its way from one bias to another.
+
+    >>> reached([1.0, 2.0, 4.0], np.array([1.0, 0.5, 0.25]), 0.25), reached([1.0, 2.0], np.array([0.4, 1.0]), 0.5)
     (4.0, None)
     """
-    below = np.flatnonzero(error <= level)
-    if not below.size:
+    k = int(np.flatnonzero(np.append(True, error > level))[-1])  # the first point after the last above the level
+    if k == len(error):
         return None
-    k = int(below[0])
     if k == 0:
         return float(spent[0])
     share = np.log(error[k - 1] / level) / np.log(error[k - 1] / error[k])
@@ -223,8 +225,8 @@ _EDGES = np.linspace(-4.0, 0.5, 46)
 
 def _histogram(draws: Array) -> list[float]:
     """The density of θ of the skewed target, in bins."""
-    counts = np.histogram(draws, _EDGES)[0]
-    return (counts / (draws.size * (_EDGES[1] - _EDGES[0]))).tolist()
+    density = np.histogram(draws, _EDGES)[0] / (draws.size * (_EDGES[1] - _EDGES[0]))
+    return [float(value) for value in density]
 
 
 def _exact(target: Target) -> dict[str, list[float]]:

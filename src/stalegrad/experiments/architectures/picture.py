@@ -36,7 +36,7 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
             panel.set(xlabel=label, xscale="log", yscale="log")
         row[0].set(ylabel="error of φ̂ / posterior s.d. of φ")
         row[0].set_title(f"{found['title']}, W = {workers}", fontsize=10, loc="left")
-    rows[0][1].legend(frameon=False, fontsize=8)
+    figure.legend(*rows[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=9, frameon=False)
     _by_workers(rows[0][3], numbers["targets"]["a9a"])
     _densities(rows[1][3], numbers["densities"])
     figure.savefig(path, dpi=130)

@@ -89,7 +89,7 @@ class RareEvents(Potential):
 
     def initial(self) -> Array:
         """The logarithm of the mean count."""
-        return np.log(self.counts.mean(keepdims=True))
+        return np.asarray(np.log(self.counts.mean(keepdims=True)))
 
     def density(self, theta: Array) -> Array:
         """p(θ | D) at many points, which are close to each other and cover it."""
