@@ -8,8 +8,9 @@ from stalegrad import potentials
 
 def test_exported_names():
     assert sorted(potentials.__all__) == [
-        "GaussianMean", "Linear", "Logistic", "Minibatches", "Potential", "Softmax", "from_gradient", "from_jax",
-        "from_loader", "from_numpyro", "from_torch", "natural",
+        "ControlVariates", "GaussianMean", "Linear", "Logistic", "Minibatches", "Potential", "SVRG", "Softmax",
+        "VarianceReport", "control_variates", "find_mode", "from_gradient", "from_jax", "from_loader", "from_numpyro",
+        "from_torch", "natural", "svrg",
     ]  # fmt: skip
     assert all(hasattr(potentials, name) for name in potentials.__all__)
 

@@ -10,8 +10,8 @@ from stalegrad.draws import Thinning
 from stalegrad.errors import ArgumentError
 from stalegrad.kernels.base import Kernel
 from stalegrad.potentials.base import Potential, Whose
-from stalegrad.potentials.wrapper import Wrapper
 from stalegrad.potentials.shards import given_sizes, shard_sizes
+from stalegrad.potentials.wrapper import Wrapper
 from stalegrad.trace import Trace
 from stalegrad.types import Array
 
