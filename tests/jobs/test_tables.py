@@ -15,6 +15,8 @@ import stalegrad as sg
 from stalegrad.engines import MPI, Inline, Processes, Ray, Threads, engine_from_table, engine_table
 from stalegrad.engines.tables import ENGINES, LAWS
 from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
+from stalegrad.kernels.push import Push
+from stalegrad.kernels.quiet import Quiet
 from stalegrad.kernels.tables import KERNELS, SCHEDULES
 from stalegrad.schedules import Constant, Cyclical, Inverse, Polynomial
 from stalegrad.simulation import Constant as ConstantTime
@@ -107,6 +109,7 @@ def subclasses(base):
 def test_nothing_of_ours_is_left_out():
     """A new kernel, schedule, law or engine has to be made known, here and to the families."""
     ours = {sub for sub in subclasses(Kernel) if sub.__module__.startswith("stalegrad.")}
+    ours -= {Push, Quiet}  # which architectures make of a user's kernel
     assert set(KERNELS.members.values()) == ours == {type(kernel) for kernel in SAMPLERS}
     schedules = {
         value for name, value in vars(sg.schedules).items() if isinstance(value, type) and not name.startswith("_")
