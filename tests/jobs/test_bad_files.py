@@ -12,8 +12,8 @@ STEPS = "steps = 100\n"
 GOOD = MODEL + KERNEL + STEPS
 
 KEYS = (
-    "A job takes: model, kernel, steps, servers, workers, max_staleness, policy, seed, burn_in, thin, shard, engine, "
-    "engines, store, checkpoint_every, on_store_error."
+    "A job takes: model, kernel, steps, servers, workers, max_staleness, policy, seed, burn_in, thin, shard, "
+    "architecture, engine, engines, store, checkpoint_every, on_store_error."
 )
 
 BAD = {

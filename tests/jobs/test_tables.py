@@ -15,10 +15,13 @@ import stalegrad as sg
 from stalegrad.engines import MPI, Inline, Processes, Ray, Threads, engine_from_table, engine_table
 from stalegrad.engines.tables import ENGINES, LAWS
 from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
+from stalegrad.kernels.push import Push
+from stalegrad.kernels.quiet import Quiet
 from stalegrad.kernels.tables import KERNELS, SCHEDULES
-from stalegrad.schedules import Constant, Cyclical, Inverse, Polynomial
+from stalegrad.schedules import Auto, Constant, Cyclical, Inverse, Polynomial
 from stalegrad.simulation import Constant as ConstantTime
 from stalegrad.simulation import Exponential, Law, LogNormal, Network
+from stalegrad.simulation.laws import Several
 
 AWKWARD = 0.1 + 0.2  # has no short decimal
 
@@ -110,13 +113,16 @@ def subclasses(base):
 def test_nothing_of_ours_is_left_out():
     """A new kernel, schedule, law or engine has to be made known, here and to the families."""
     ours = {sub for sub in subclasses(Kernel) if sub.__module__.startswith("stalegrad.")}
+    ours -= {Push, Quiet}  # which architectures make of a user's kernel
     assert set(KERNELS.members.values()) == ours - {sg.Recipe} == {type(kernel) for kernel in SAMPLERS}
     schedules = {
         value for name, value in vars(sg.schedules).items() if isinstance(value, type) and not name.startswith("_")
     }
-    assert set(SCHEDULES.members.values()) == {s for s in schedules if s.__module__ == "stalegrad.schedules"}
+    assert set(SCHEDULES.members.values()) == {s for s in schedules if s.__module__ == "stalegrad.schedules"} - {
+        Auto
+    }  # which a kernel writes as "auto"
     laws = {sub for sub in subclasses(Law) if sub.__module__.startswith("stalegrad.")}
-    assert set(LAWS.members.values()) == laws
+    assert set(LAWS.members.values()) == laws - {Several}  # which the inline engine makes of another
     with pytest.raises(sg.ArgumentError) as caught:
         sg.sample(sg.potentials.GaussianMean([1.0]), sg.SGLD(step_size=0.1), steps=1, engine="?")
     assert set(re.findall(r"'(\w+)'", caught.value.remedy)) == set(ENGINES.members)

@@ -52,7 +52,7 @@ class VisitingShards(Architecture):
     >>> visiting.weights(400)
     (1.0, 1.0)
     >>> [visiting.shard(seed=0, chain=0, trajectory=k) for k in range(6)]
-    [0, 1, 0, 1, 0, 1]
+    [0, 1, 1, 1, 0, 1]
     """
 
     shards: int | Sequence[int]

@@ -188,7 +188,7 @@ class JobFile:
         return {
             "kernel": self.kernels(potential.n_data),
             "engine": self.engine_object(),
-            "architecture": architecture_from_table(self.architecture),
+            **({} if self.architecture is None else {"architecture": architecture_from_table(self.architecture)}),
             **{name: getattr(self, name) for name in (*names, *kept)},
             **({"job": self.table()} if kept else {}),
         }
