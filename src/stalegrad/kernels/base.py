@@ -156,7 +156,6 @@ _UPDATES: dict[type, Callable[[Any], Any]] = {}
 
 def updates_with(of: type) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
     """Let :func:`update` know how a kernel's State is advanced: by the function that is chosen for its numba type."""
-
     # numba names compiled code after the class and the types of its fields: without a name of their own, two kernels
     # with fields of the same types would be linked to the same code.
     of.__name__ = f"{of.__module__.rpartition('.')[2]}_{of.__qualname__}"

@@ -45,8 +45,8 @@ class ControlVariates(Wrapper):
     where posterior standard deviations are of the order of 1/√N, the noise is that of a minibatch N times as large, up
     to a constant. Far from the anchor, as before a chain that starts there has come near, it may be noisier than g̃.
 
-    A gradient takes 2J gradients of a datum in place of J. Those at the anchor could be kept, N·n numbers; but on data of the shape of a9a,
-    whose rows are sparse, adding up J of them took longer than computing them anew.
+    A gradient takes 2J gradients of a datum in place of J. Those at the anchor could be kept, N·n numbers; but on data
+    of the shape of a9a, whose rows are sparse, adding up J of them took longer than computing them anew.
 
     The anchor is part of the model and never changes, so a gradient is a function of θ and the minibatch alone, however
     stale it is, and replays are exact on every engine. Machines whose arithmetic differs may find another θ̂ in its last
