@@ -1,8 +1,9 @@
 """All benchmarks, one after the other: what ``make bench`` runs.
 
 Each section is a process of its own (:mod:`sections`). A section that fails is reported and does not stop the others.
-Written are the results with all bars, the page about them and its pictures; those of a quick run go to
-``bench-output``, so that they do not take the place of real ones.
+Written are the results with all bars, after every section, the page about them and its pictures; those of a quick run
+go to ``bench-output``, so that they do not take the place of real ones. With ``--only`` the results of the other
+sections stay as they are.
 
     python benchmarks/suite.py [--quick] [--only logistic server] [--results FILE] [--page FILE]
 """
@@ -41,6 +42,14 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
 
 
+def earlier(results: Path, quick: bool) -> dict[str, dict[str, Any]]:
+    """The sections of results of the same kind that are there, by name."""
+    if not results.exists():
+        return {}
+    document = json.loads(results.read_text(encoding="utf-8"))
+    return {section["name"]: section for section in document["sections"]} if document["quick"] == quick else {}
+
+
 def collect(found: Sequence[dict[str, Any]], quick: bool) -> dict[str, Any]:
     """Everything that was found, with the bars of all sections in one list at the top."""
     bars = [{**bar, "section": section["name"]} for section in found for bar in section.get("bars", [])]
@@ -54,14 +63,16 @@ def main() -> int:
     if given.redraw:
         document = json.loads(given.results.read_text(encoding="utf-8"))
     else:
-        found, wanted = [], [s for s in sections.SECTIONS if not given.only or s.name in given.only]
+        wanted = [s for s in sections.SECTIONS if not given.only or s.name in given.only]
+        found = earlier(given.results, given.quick) if given.only else {}
+        given.results.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             for number, section in enumerate(wanted, 1):
                 print(f"[{number}/{len(wanted)}] {section.title}", file=sys.stderr, flush=True)
-                found.append(sections.run(section, Path(folder), given.quick))
-        document = collect(found, given.quick)
-        given.results.parent.mkdir(parents=True, exist_ok=True)
-        given.results.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+                found[section.name] = sections.run(section, Path(folder), given.quick)
+                ordered = [found[each.name] for each in sections.SECTIONS if each.name in found]
+                document = collect(ordered, given.quick)
+                given.results.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     given.page.parent.mkdir(parents=True, exist_ok=True)
     folder = given.page.with_suffix("")
     drawn = pictures.draw_all(document, folder)

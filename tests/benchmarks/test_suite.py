@@ -113,3 +113,24 @@ def test_scripts_import_no_heavy_library_before_they_are_run(benchmark_module):
     folder = Path(__file__).resolve().parents[2] / "benchmarks"
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_asked_for_one_section_the_others_stay(benchmark_module, suite, monkeypatch, tmp_path):
+    results, names = benchmark_module("results"), [section.name for section in suite.sections.SECTIONS]
+    runs = []
+
+    def run(section, folder, quick):
+        runs.append(section.name)
+        return made_up(results, section.name, tmp_path) | {"seconds": float(len(runs))}
+
+    monkeypatch.setattr(suite.sections, "run", run)
+    monkeypatch.setattr(suite.pictures, "draw_all", lambda document, folder: {})
+    out, page = tmp_path / "out" / "results.json", tmp_path / "out" / "page.md"
+    for only in ([], ["--only", names[1]]):
+        monkeypatch.setattr(sys, "argv", ["suite", "--results", str(out), "--page", str(page), *only])
+        assert suite.main() == 0
+    document = json.loads(out.read_text(encoding="utf-8"))
+    assert runs == [*names, names[1]]
+    assert [section["name"] for section in document["sections"]] == names
+    assert [section["seconds"] for section in document["sections"]][:3] == [1.0, len(names) + 1.0, 3.0]
+    assert len(document["bars"]) == len(names)
