@@ -1,7 +1,9 @@
 """What a run is to be, with every argument checked before anything starts."""
 
+import json
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -12,6 +14,7 @@ from stalegrad.architectures import Architecture, StaleGradients, architecture_t
 from stalegrad.architectures.base import Place, Setting
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
+from stalegrad.diagnostics.step_finder import FoundStepSize, find_step_size
 from stalegrad.draws import Thinning
 from stalegrad.engines import Engine
 from stalegrad.engines.base import ALONE, Team, team_of
@@ -237,3 +240,25 @@ def starts(initial: Any, servers: int, potential: Potential) -> tuple[Array, Arr
         )  # fmt: skip
     array = np.array(np.broadcast_to(array, (servers, potential.size)))
     return array, array
+
+
+def with_found_step_sizes(plan: Plan, progress: bool) -> Plan:
+    """The plan with a number wherever a step size was to be found: by one process, for all of them."""
+    if not any(kernel.undecided for kernel in plan.kernels):
+        return plan
+    staleness = plan.workers - 1 if plan.max_staleness is None else min(plan.workers - 1, plan.max_staleness)
+
+    def find() -> list[float | None]:
+        found: dict[Kernel, FoundStepSize] = {}
+        for s, kernel in enumerate(plan.kernels):
+            if kernel.undecided and kernel not in found:
+                found[kernel] = find_step_size(
+                    plan.potential, kernel, staleness=staleness, initial=plan.start[s], seed=plan.seed,
+                    gradients=min(max(plan.servers * plan.steps // 10, 2_000), 50_000), progress=progress,
+                )  # fmt: skip
+                if progress:
+                    print(found[kernel], file=sys.stderr)
+        return [found[kernel].step_size if kernel.undecided else None for kernel in plan.kernels]
+
+    known = plan.team.first(find, json.dumps, json.loads)
+    return replace(plan, kernels=decided(plan.kernels, known, "Give a step size."))

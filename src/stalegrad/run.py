@@ -1,10 +1,8 @@
 """The one place that puts the parts together: :func:`sample`, :func:`resume`, :func:`load` and :func:`replay`."""
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +12,6 @@ from stalegrad.architectures import Architecture, architecture_from_table
 from stalegrad.architectures.base import Setting
 from stalegrad.checks import one_of, real_number, whole_number
 from stalegrad.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
-from stalegrad.diagnostics.step_finder import FoundStepSize, find_step_size
 from stalegrad.draws import Thinning
 from stalegrad.engines import Engine, Inline, Job, Outcome
 from stalegrad.engines.inline import execute
@@ -31,6 +28,7 @@ from stalegrad.plan import (
     make_plan,
     shards_for,
     starts,
+    with_found_step_sizes,
 )
 from stalegrad.potentials import Potential
 from stalegrad.recorder import Recorder
@@ -123,7 +121,7 @@ def sample(
         potential, kernel, engine=chosen, steps=steps, workers=workers, servers=servers, max_staleness=max_staleness,
         policy=policy, seed=seed, burn_in=burn_in, thin=thin, initial=initial, shard=shard, architecture=architecture,
     )  # fmt: skip
-    plan = _with_found_step_sizes(plan, progress)
+    plan = with_found_step_sizes(plan, progress)
     functions = _functions(functions)
     if repeats is not None and not isinstance(plan.engine, Inline):
         raise ArgumentError("repeats", repeats, f"does not go with engine {engine!r}", "Use engine='inline'.")
@@ -275,29 +273,6 @@ def replay(
         variables=potential.variables,
     )
     return _checked(run, outcome)
-
-
-def _with_found_step_sizes(plan: Plan, progress: bool) -> Plan:
-    """The plan with a number wherever a step size was to be found: by one process, for all of them."""
-    if not any(kernel.undecided for kernel in plan.kernels):
-        return plan
-
-    staleness = plan.workers - 1 if plan.max_staleness is None else min(plan.workers - 1, plan.max_staleness)
-
-    def find() -> list[float | None]:
-        found: dict[Kernel, FoundStepSize] = {}
-        for s, kernel in enumerate(plan.kernels):
-            if kernel.undecided and kernel not in found:
-                found[kernel] = find_step_size(
-                    plan.potential, kernel, staleness=staleness, initial=plan.start[s], seed=plan.seed,
-                    gradients=min(max(plan.servers * plan.steps // 10, 2_000), 50_000), progress=progress,
-                )  # fmt: skip
-                if progress:
-                    print(found[kernel], file=sys.stderr)
-        return [found[kernel].step_size if kernel.undecided else None for kernel in plan.kernels]
-
-    known = plan.team.first(find, json.dumps, json.loads)
-    return replace(plan, kernels=decided(plan.kernels, known, "Give a step size."))
 
 
 def _job(plan: Plan, recorder: Recorder) -> Job:
