@@ -1,13 +1,11 @@
-"""Compiled code for the tests: one folder per state of the source, and within it one per process that runs now.
+"""Compiled code for the tests: one folder per state of the source.
 
 numba keeps compiled loops on disk and looks at nothing but the time of their own file, so an edit of a function that
-others absorb would leave old code behind. And two processes that compile one function for different types at the same
-time may file the one's code under the other's name. A folder named after the source rules out the first, and a lock on
-a folder within it the second. The source that counts is every file with compiled code and whatever it imports.
+others absorb would leave old code behind. A folder named after the source rules that out. The source that counts is
+every file with compiled code and whatever it imports.
 """
 
 import ast
-import fcntl
 import hashlib
 import os
 import re
@@ -15,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import time
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -24,20 +21,13 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHES = ROOT / ".numba_cache"
 WEEK = 7 * 24 * 3600.0
 
-_locks = []  # open files: they stay locked until the tests end, or the process, however it ends
-
 
 def pytest_configure(config):
     hands_out_work = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
     if not hands_out_work:  # else this is xdist's controller, which runs no test
         if "numba" in sys.modules:
             raise pytest.UsageError("numba was imported before tests/conftest.py could say where its cache is")
-        os.environ["NUMBA_CACHE_DIR"] = str(_free_folder(_source_folder()))
-
-
-def pytest_unconfigure():
-    while _locks:
-        _locks.pop().close()
+        os.environ["NUMBA_CACHE_DIR"] = str(_source_folder())
 
 
 def _source_folder():
@@ -83,18 +73,6 @@ def _imports(path):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
-
-
-def _free_folder(parent):
-    for number in count():
-        lock = (parent / f"{number}.lock").open("w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.close()
-            continue
-        _locks.append(lock)
-        return parent / str(number)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from numba.extending import overload
 
 from stalegrad.checks import finite_array
 from stalegrad.errors import ArgumentError
+from stalegrad.jit import compiled
 from stalegrad.potentials.prefetch import prefetch
 from stalegrad.types import Array, IntArray
 
@@ -192,12 +193,12 @@ def _compiled_prefetch_row(columns, values, start):  # type: ignore[no-untyped-d
     return ones if isinstance(values, types.NoneType) else entries
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _times(matrix, n_columns, theta, out):  # type: ignore[no-untyped-def]
     margins(matrix, n_columns, theta, np.arange(out.shape[0]), out)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _gram(matrix, n_columns, y, square, product):  # type: ignore[no-untyped-def]
     """One row at a time: spread it out in float64, then add its outer product."""
     row = np.empty(product.shape[0], np.float64)

@@ -3,16 +3,16 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from stalegrad import checks
 from stalegrad.errors import ArgumentError
+from stalegrad.jit import compiled
 from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _gradients(theta, indices, out, data, prior_mean, noise_precision, prior_precision):  # type: ignore[no-untyped-def]
     n_data, size, batch_size = data.shape[0], data.shape[1], indices.shape[1]
     if not fits(theta, indices, out, size, n_data):

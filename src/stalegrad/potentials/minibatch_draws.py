@@ -3,6 +3,7 @@
 import numpy as np
 from numba import njit
 
+from stalegrad.jit import compiled
 from stalegrad.noise.philox import MAX_COUNT, MAX_WORKERS, Stream, philox, worker_counter
 
 SUBSET, REPLACEMENT, RESHUFFLE, IN_ORDER = range(4)
@@ -16,14 +17,14 @@ _ONE = np.uint64(1)
 _32 = np.uint64(32)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def draw(code, n_data, key0, key1, chain, repeat, worker, count, out):  # type: ignore[no-untyped-def]
     """Fills ``out`` (J,) with the minibatch of one address."""
     words, table = _scratch(code, n_data, out.shape[0])
     _minibatch(code, n_data, key0, key1, chain, repeat, worker, count, words, table, out)
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def draw_many(code, n_data, key0, key1, chain, first_repeat, workers, counts, out):  # type: ignore[no-untyped-def]
     """Fills ``out`` (B, R, J); returns −1, or the place of the first address that is out of range."""
     words, table = _scratch(code, n_data, out.shape[2])

@@ -4,18 +4,18 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from stalegrad import checks
 from stalegrad.elementary import exp
 from stalegrad.errors import ArgumentError
+from stalegrad.jit import compiled
 from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches import Minibatches
 from stalegrad.types import Array, IntArray
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled
 def _gradients(theta, indices, out, matrix, n_columns, width, n_classes, classes, precision):  # type: ignore[no-untyped-def]
     n_data, batch_size = classes.shape[0], indices.shape[1]
     if not fits(theta, indices, out, width * n_classes, n_data):
