@@ -13,8 +13,8 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON  ?=
 # Test processes: as many as there are cores, but each compiles its own kernels, so no more than 4.
 WORKERS ?= auto
-# Tests of MPI and Ray mostly wait for timeouts and other processes. They run beside the others, one after the other, in
-# a process that has not imported JAX: Ray forks it.
+# Tests of MPI and Ray start many processes and wait for timeouts: they run apart, one after the other, in a process that
+# has not imported JAX, because Ray forks it.
 CLUSTERS := tests/clusters
 DEMO    ?= demo-output
 # The benchmarks have peers that nobody else needs, and an environment of their own for them.
@@ -31,12 +31,9 @@ demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demon
 	$(BIN)/stalegrad demo --out $(DEMO)
 
 test: lint  ## install everything for development in .venv, check style, types and layers, run the tests
-	@log=$$(mktemp); $(BIN)/python -m pytest $(CLUSTERS) >"$$log" 2>&1 & clusters=$$!; \
-	trap 'kill -INT $$clusters 2>/dev/null; rm -f "$$log"' EXIT; status=0; \
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS) || status=$$?; \
-	wait $$clusters || status=$$?; cat "$$log"; exit $$status
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS)
 
-test-clusters: $(VENV)/.installed-test  ## just the tests that start MPI jobs and Ray clusters
+test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (5 minutes on an idle machine)
 	$(BIN)/python -m pytest $(CLUSTERS)
 
 check-statistics: $(VENV)/.installed-test  ## calibration and joint-distribution tests of every sampler at full size, with a table (11 minutes of one core)
