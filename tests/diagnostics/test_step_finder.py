@@ -166,7 +166,7 @@ class TestAuto:
         expected = sg.find_step_size(model, self.kernel, workers=3, gradients=2000, progress=False)
         assert about["step_size"] == expected.step_size
         assert (run.step_sizes == about["step_size"]).all()
-        monkeypatch.setattr("stalegrad.run.find_step_size", None)
+        monkeypatch.setattr("stalegrad.plan.find_step_size", None)
         np.testing.assert_array_equal(sg.replay(run.trace, model, self.kernel).draws, run.draws)
 
     def test_servers_may_mix_found_and_given(self):
@@ -189,7 +189,7 @@ class TestAuto:
         first = sg.sample(
             model, self.kernel, steps=30, workers=2, engine="inline", store=tmp_path / "run", progress=False
         )
-        monkeypatch.setattr("stalegrad.run.find_step_size", None)
+        monkeypatch.setattr("stalegrad.plan.find_step_size", None)
         for kernel, steps in ((self.kernel, 60), (None, 90)):
             run = sg.resume(tmp_path / "run", model, kernel, steps=steps, progress=False)
             assert set(run.step_sizes[0]) == set(first.step_sizes[0])
