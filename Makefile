@@ -22,7 +22,7 @@ BENCH   := .venv-bench
 QUICK   ?=
 BENCH_OPTIONS ?=
 
-.PHONY: help demo test test-clusters check-statistics lint format bench clean distclean
+.PHONY: help demo test test-slow test-clusters check-statistics lint format bench clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +30,11 @@ help:  ## list the commands
 demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demonstration into demo-output/
 	$(BIN)/stalegrad demo --out $(DEMO)
 
-test: lint  ## install everything for development in .venv, check style, types and layers, run the tests
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS)
+test: lint  ## install everything for development in .venv, check style, types and layers, run all tests but the slow
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal -m 'not slow' --ignore $(CLUSTERS)
+
+test-slow: $(VENV)/.installed-test  ## the tests that are left out of `make test` for their length, but for clusters
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal -m slow --ignore $(CLUSTERS)
 
 test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (5 minutes on an idle machine)
 	$(BIN)/python -m pytest $(CLUSTERS)

@@ -5,6 +5,8 @@ import pytest
 
 import stalegrad as sg
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def data(benchmark_module):

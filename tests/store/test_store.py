@@ -182,6 +182,7 @@ def test_a_run_that_fails_keeps_its_draws_and_goes_on(tmp_path):
     assert os.path.exists(store / "chain-0/events.json")
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_draws(tmp_path):
     """Sixteen times the draws of a large model in the same memory."""
     program = """
