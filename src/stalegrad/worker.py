@@ -1,4 +1,4 @@
-"""A worker: θ in, gradient out. No I/O, no clock, no randomness of its own."""
+"""A worker: a point in, its answer out, which is a gradient by default. No I/O, no clock, no randomness of its own."""
 
 from stalegrad.potentials.base import Potential, Whose
 from stalegrad.types import Array
@@ -19,7 +19,7 @@ class Worker:
         self.seed, self.chain, self.worker = seed, chain, worker
 
     def compute(self, point: Array, count: int, out: Array) -> None:
-        """g̃ at ``point`` (1, n) on this worker's minibatch number ``count``, into ``out`` (1, n)."""
+        """What the worker answers to ``point`` (1, n) as its number ``count``, into ``out`` (1, n)."""
         self.potential.answer(point, Whose(self.seed, self.chain, self.worker, count), out)
 
     def rehearse(self) -> None:

@@ -104,6 +104,7 @@ def test_nodes_come_and_go(stage, nodes, caplog, monkeypatch):
     first, *others = run.events  # among the others may be the worker that died with the server's node
     assert first.worker in (0, 1)
     (server,) = (event for event in others if event.worker is None)
-    assert len(run.events) <= 3
+    lost = [event.worker for event in run.events if event.worker is not None]
+    assert len(lost) == len(set(lost)) <= 2
     assert_sound(run)
     assert (run.trace.chains[0].time < server.time).sum() > 10  # what the first server did counts, without any store

@@ -1,4 +1,4 @@
-"""Simulation-based calibration of every kernel: small in the suite, with 500 data sets by ``make check-statistics``.
+"""Simulation-based calibration of all kernels: small by ``make test-slow``, 500 data sets by ``make check-statistics``.
 
 That command is ``pytest tests/statistics --full``. It takes 11 minutes of one core, half of that with two, and prints
 every p-value of this test and of Geweke's.

@@ -1,4 +1,4 @@
-"""Geweke's joint-distribution test of every kernel: small in the suite, precise by ``make check-statistics``.
+"""Geweke's joint-distribution test of every kernel: small by ``make test-slow``, precise by ``make check-statistics``.
 
 The false-alarm rate is 10⁻⁶ over all kernels, kinds of staleness and moments together. The errors that step size and
 staleness cause are computed, see :mod:`.joint_distribution`, and must be below half a standard error of every moment.

@@ -141,15 +141,15 @@ def test_a_signal_leaves_a_checkpoint(tmp_path, engine, kind):
     child = subprocess.Popen(
         [sys.executable, "-c", _INTERRUPTED, tmp_path / "calls", engine, store], stdout=subprocess.PIPE, text=True
     )
-    while not (tmp_path / "calls").exists() or (tmp_path / "calls").stat().st_size < 100:
-        time.sleep(0.05)
+    while not (tmp_path / "calls").exists() or (tmp_path / "calls").stat().st_size < 400:
+        time.sleep(0.05)  # one chain may be far ahead of the other
         assert child.poll() is None
     child.send_signal(kind)
     said, _ = child.communicate(timeout=60)
     assert child.returncode == 0
     info = inspect(store)
     assert info.state == "interrupted"
-    assert min(info.draws) == int(said) > 0
+    assert min(info.draws) == int(said) > 20
     run = sg.resume(store, small_as_faulty(tmp_path), KERNEL, steps=max(info.updates) + 20, progress=False)
     np.testing.assert_array_equal(run.draws, sg.replay(run.trace, small_model(), KERNEL).draws)
 
