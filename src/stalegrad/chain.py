@@ -1,6 +1,6 @@
 """One Markov chain: a kernel, its state, and how many updates it has had."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -103,15 +103,21 @@ class Chain:
         """So many updates were made outside, on :attr:`state`, with :meth:`coefficient_rows`."""
         self.version += updates
 
-    def coefficient_rows(self, step_sizes: Sequence[float | None]) -> tuple[Array, list[float]]:
-        """The coefficients of the next updates, one row each or one for all, and the step sizes these are made with."""
-        if self._constant is not None and set(step_sizes) <= {None, self._constant}:
-            pairs = [(self._constant, self._constant)]
+    def coefficient_rows(self, updates: int, step_sizes: Array | None = None) -> tuple[Array, Array]:
+        """The coefficients of the next updates, one row each or one for all, and the step sizes these are made with.
+
+        Args:
+            updates: how many.
+            step_sizes: their step sizes, or None to follow the kernel's schedule.
+        """
+        constant = self._constant
+        if constant is not None and (step_sizes is None or bool(np.all(step_sizes == constant))):
+            pairs, used = [(constant, constant)], np.full(updates, constant)
         else:
-            ahead = [float(self.kernel.schedule(self.version + k)) for k in range(len(step_sizes) + 1)]
-            pairs = [(ahead[k] if h is None else h, ahead[k + 1]) for k, h in enumerate(step_sizes)]
-        rows = np.array([self.kernel.coefficients(*pair) for pair in pairs], self.position.dtype)
-        return rows, [pair[0] for pair in pairs] if len(pairs) == len(step_sizes) else [pairs[0][0]] * len(step_sizes)
+            ahead = np.array([float(self.kernel.schedule(self.version + k)) for k in range(updates + 1)])
+            used = ahead[:-1] if step_sizes is None else step_sizes
+            pairs = list(zip(used.tolist(), ahead[1:].tolist(), strict=True))
+        return np.array([self.kernel.coefficients(*pair) for pair in pairs], self.position.dtype), used
 
     @property
     def key(self) -> int:

@@ -7,9 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import scipy.sparse
+from numba import njit
 from scipy.stats import norm
 
 from stalegrad.potentials import GaussianMean, Linear, Logistic, Softmax
+from stalegrad.potentials.design_matrix import DesignMatrix, accumulate
 
 FALSE_ALARM = 1e-6
 N, D, K = 12, 5, 3
@@ -242,3 +244,46 @@ def test_what_a_model_says_of_itself(name):
 def test_regressors_are_not_copied_when_they_fit():
     regressors = np.ascontiguousarray(X, np.float32)
     assert np.shares_memory(Logistic(regressors, SIGNS, intercept=True)._design.matrix[0], regressors)
+
+
+ONES = {  # rows of ones: how many in each, and in how many columns
+    "equally many": (np.full(40, 5), 12),
+    "nearly equally many": (np.repeat([5, 4], [36, 4]), 12),
+    "one": (np.ones(40, int), 7),
+    "as many as bytes have names for": (np.full(40, 33), 255),
+    "too many columns": (np.full(40, 5), 256),
+    "very unequal": (np.repeat([1, 9], 20), 12),
+}
+
+
+@pytest.mark.parametrize("kind", list(ONES))
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_ones_have_the_bits_of_any_sparse_matrix(kind, intercept, dtype):
+    lengths, width = ONES[kind]
+    rng = np.random.default_rng(5)
+    rows = [np.sort(rng.choice(width, length, replace=False)) for length in lengths]
+    starts = np.concatenate(([0], np.cumsum(lengths)))
+    ones = scipy.sparse.csr_array((np.ones(starts[-1]), np.concatenate(rows), starts), shape=(40, width))
+    # One more row, which no minibatch has, makes it a matrix of any numbers.
+    more = scipy.sparse.vstack([ones, scipy.sparse.csr_array(np.full((1, width), 2.0))])
+    theta, weights = rng.normal(size=width + intercept).astype(dtype), rng.normal(size=23).astype(dtype)
+    batch = rng.choice(40, 23)
+    special, any_numbers = (DesignMatrix(x, np.dtype(dtype), intercept=intercept) for x in (ones, more))
+    assert len(special.matrix) == (3 if kind in ("too many columns", "very unequal") else 2)
+    assert len(any_numbers.matrix) == 3
+    assert special.times(theta).tobytes() == any_numbers.times(theta)[:40].tobytes()
+    start = rng.normal(size=theta.size).astype(dtype)
+    sums = [_accumulated(design, weights, batch, start.copy()).tobytes() for design in (special, any_numbers)]
+    assert sums[0] == sums[1] != start.tobytes()
+    assert np.allclose(special.gram(np.ones(40))[0][:width, :width], (ones.T @ ones).toarray())
+
+
+@njit
+def _accumulate(matrix, n_columns, weights, batch, out):
+    accumulate(matrix, n_columns, weights, batch, out)
+
+
+def _accumulated(design, weights, batch, out):
+    _accumulate(design.matrix, design.n_columns, weights, batch, out)
+    return out

@@ -5,27 +5,34 @@ and which update are meant follows from the types of ``bound`` and ``state``: fo
 own, which takes seconds the first time and is then cached on disk. Long runs are worth it.
 """
 
+import numpy as np
+
 from stalegrad.chain import all_finite
 from stalegrad.draws import keep
 from stalegrad.jit import compiled
 from stalegrad.kernels.base import update
+from stalegrad.noise.philox import key_words
 from stalegrad.potentials.compiled import gradient_of
+from stalegrad.potentials.minibatch_draws import minibatch, room
 
 
 @compiled
 def execute_block(  # type: ignore[no-untyped-def]
-    bound, state, momentum, point, points, staleness, indices, coefficients, address, first, window, gradient
-):
-    """Make the updates whose minibatches are ``indices`` (B, R, J); returns how many, fewer at a bad gradient.
+    bound, batches, state, momentum, point, points, workers, counts, staleness, coefficients, address, first, window,
+    gradient,
+):  # fmt: skip
+    """Make B updates; returns how many were made, fewer at a bad gradient.
 
     Args:
         bound: what the model's gradient needs.
+        batches: how minibatches are drawn: code of the scheme, N and J.
         state: the kernel's.
         momentum: of the state, or None.
         point: where the state wants its gradient, (R, n).
         points: the last points, (depth, R, n), by version modulo depth.
+        workers: whose gradient makes each update, (B,).
+        counts: its number among the worker's, (B,).
         staleness: of each update, (B,).
-        indices: of the minibatches.
         coefficients: of the kernel's formula, a row an update, or one row for all.
         address: seed, chain, first repetition and version of the chain before the block.
         first: number of the first update in this execution, which versions in ``points`` are counted by.
@@ -34,11 +41,18 @@ def execute_block(  # type: ignore[no-untyped-def]
     """
     seed, chain, first_repeat, version = address
     burn_in, thin, draws, norms, temperatures, entry = window
+    code, n_data, batch_size = batches
+    key0, key1 = key_words(seed)
+    words, table = room(code, n_data, batch_size)
+    indices = np.empty((point.shape[0], batch_size), np.int64)
     depth = points.shape[0]
     one_row = coefficients.shape[0] == 1
-    for b in range(indices.shape[0]):
+    for b in range(workers.shape[0]):
+        for r in range(indices.shape[0]):
+            repeat = first_repeat + r
+            minibatch(code, n_data, key0, key1, chain, repeat, workers[b], counts[b], words, table, indices[r])
         wanted = points[(first + b - staleness[b]) % depth]
-        if not gradient_of(bound, wanted, indices[b], gradient):  # type: ignore[no-untyped-call]
+        if not gradient_of(bound, wanted, indices, gradient):  # type: ignore[no-untyped-call]
             return b
         if not all_finite(gradient):
             return b
@@ -50,4 +64,4 @@ def execute_block(  # type: ignore[no-untyped-def]
         if past_burn_in > 0 and past_burn_in % thin == 0:
             keep(draws, norms, temperatures, entry, state.position, gradient, momentum)
             entry += 1
-    return indices.shape[0]
+    return workers.shape[0]

@@ -5,6 +5,7 @@ executed; R repetitions are the same trace executed on R rows at once.
 """
 
 import threading
+from array import array
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +26,7 @@ from stalegrad.simulation.laws import Several, as_law, as_network
 from stalegrad.trace import ChainTrace
 from stalegrad.types import Array, IntArray
 
-_BLOCK_ENTRIES = 1 << 17  # minibatch indices drawn in one compiled call
+_BLOCK_ENTRIES = 1 << 17  # minibatch indices drawn, or used, in one compiled call
 _TURN = 64  # updates of a chain before it is the next chain's turn
 _TURN_OF_BLOCKS = 2048  # likewise, of a chain that advances in compiled blocks
 WORTH_A_BLOCK = 50_000
@@ -109,12 +110,9 @@ class Execution:
         self._past, self._offset = past, chain.version
         self._potential, self._chain, self._record = potential.own(), chain, record
         self._status = status or ChainStatus()
-        self._used: list[float] = []
-        self._staleness: list[int] = self._updates.staleness.tolist()
-        self._workers: list[int] = self._updates.worker.tolist()
-        recorded = self._updates.step_size
-        self._step_sizes = [None] * len(self._updates) if recorded is None else recorded.tolist()
-        depth = max(self._staleness, default=0) + 1
+        self._used = array("d")  # the step size of each update made
+        self._staleness = np.ascontiguousarray(self._updates.staleness, np.int64)
+        depth = int(self._staleness.max(initial=0)) + 1
         # The last points, by version modulo depth. A fresh gradient needs no copy of its point.
         self._points = np.repeat(chain.point[None], depth, axis=0) if depth > 1 else chain.point[None]
         self._gradient = np.empty_like(chain.position)
@@ -153,28 +151,29 @@ class Execution:
         """Make so many updates, or all that are left, unless ``stop`` is set in between."""
         if self._bound is not None:
             return self._advance_in_blocks(updates, stop)
-        chain, points, gradient, staleness = self._chain, list(self._points), self._gradient, self._staleness
+        chain, points, gradient = self._chain, list(self._points), self._gradient
         gradients, record, used = self._potential.gradients, self._record, self._used
         depth, first, offset = len(points), len(used), self._offset
-        weights, addressed = self._weights, self._potential.addressed
-        own_points, workers = chain.own_points, self._workers
-        last = len(staleness) if updates is None else min(first + updates, len(staleness))
+        weights, addressed, own_points = self._weights, self._potential.addressed, chain.own_points
+        last = self._last_of(updates)
+        staleness, workers, step_sizes = self._as_lists(first, last)
         for update in range(first, last):  # this loop is the inline engine's speed
-            point = points[(update - staleness[update]) % depth]
+            turn = update - first
+            point = points[(update - staleness[turn]) % depth]
             if own_points:
-                point = chain.point_for(workers[update], point)
+                point = chain.point_for(workers[turn], point)
             if addressed:
                 self._potential.answer(point, self._whose(update), gradient)
             else:
                 row = update % self._block_length
                 if row == 0:
-                    self._draw_block(update)
+                    self._block = self._draw(update, self._block_length)
                 gradients(point, self._block[row], gradient)
             if weights is not None:
                 gradient *= weights[update]
             if not all_finite(gradient):
                 _refuse(gradient, self._updates, update, chain)
-            used.append(chain.advance(gradient, self._step_sizes[update], workers[update]))
+            used.append(chain.advance(gradient, step_sizes[turn], workers[turn]))
             if depth > 1:
                 points[(update + 1) % depth][...] = chain.point
             record(offset + update, chain, gradient)
@@ -191,49 +190,62 @@ class Execution:
         """What a compiled block needs of the model; None if model, kernel or recorder cannot, or it is not worth it."""
         able = has_compiled_update(self._chain.state) and hasattr(self._record, "window")
         able = able and not self._potential.addressed and type(self._chain) is Chain
-        return getattr(self._potential, "bound", None) if able and len(self._staleness) >= WORTH_A_BLOCK else None
+        return getattr(self._potential, "bound", None) if able and len(self._updates) >= WORTH_A_BLOCK else None
 
     def _advance_in_blocks(self, updates: int | None, stop: threading.Event | None) -> None:
-        chain, first = self._chain, len(self._used)
-        last = len(self._staleness) if updates is None else min(first + updates, len(self._staleness))
-        momentum, staleness = chain.kernel.momentum(chain.state), self._updates.staleness.astype(np.int64)
+        chain, first, last = self._chain, len(self._used), self._last_of(updates)
+        momentum, batches = chain.kernel.momentum(chain.state), self._potential.minibatches.for_compiled_code
         while len(self._used) < last and not (stop is not None and stop.is_set()):
             update = len(self._used)
-            row = update % self._block_length
-            if row == 0:
-                self._draw_block(update)
-            window, room = self._record.window(chain.version, min(last - update, self._block_length - row))  # type: ignore[attr-defined]
-            rows, used = chain.coefficient_rows(self._step_sizes[update : update + room])
+            window, room = self._record.window(chain.version, min(last - update, self._block_length))  # type: ignore[attr-defined]
+            block = slice(update, update + room)
+            workers, counts = self._updates.worker[block], self._updates.count[block]
+            rows, used = chain.coefficient_rows(room, self._recorded_steps(block))
             made = execute_block(
-                self._bound, chain.state, momentum, chain.point, self._points,
-                staleness[update : update + room], self._block[row : row + room], rows,
+                self._bound, batches, chain.state, momentum, chain.point, self._points,
+                workers.astype(np.int64), counts.astype(np.int64), self._staleness[block], rows,
                 (chain.key, chain.chain, chain.first_repeat, chain.version), update, tuple(window), self._gradient,
             )  # fmt: skip
             chain.advanced(made)
-            self._used += used[:made]
+            self._used.frombytes(used[:made].tobytes())
             self._record.filled(chain.version)  # type: ignore[attr-defined]
             if made < room:
-                self._potential.gradients(
-                    self._points[(update + made - self._staleness[update + made]) % len(self._points)],
-                    self._block[row + made], self._gradient,
-                )  # fmt: skip
-                _refuse(self._gradient, self._updates, update + made, chain)
+                bad = update + made
+                point = self._points[(bad - self._staleness[bad]) % len(self._points)]
+                self._potential.gradients(point, self._draw(bad, 1)[0], self._gradient)
+                _refuse(self._gradient, self._updates, bad, chain)
         self._report(first)
 
-    def _draw_block(self, update: int) -> None:
+    def _last_of(self, updates: int | None) -> int:
+        """Before which update to stop when so many more, or all, are wanted."""
+        left = len(self._updates) - len(self._used)
+        return len(self._used) + (left if updates is None else min(updates, left))
+
+    def _recorded_steps(self, rows: slice) -> Array | None:
+        recorded = self._updates.step_size
+        return None if recorded is None else recorded[rows]
+
+    def _as_lists(self, first: int, last: int) -> tuple[list[int], list[int], list[float | None]]:
+        """Staleness, worker and step size, if there was one, of these updates: lists are faster to read one by one."""
+        rows = slice(first, last)
+        recorded = self._recorded_steps(rows)
+        steps: list[float | None] = [None] * (last - first) if recorded is None else recorded.tolist()
+        return self._staleness[rows].tolist(), self._updates.worker[rows].tolist(), steps
+
+    def _draw(self, update: int, updates: int) -> IntArray:
         """The minibatches (R, J) of many updates in one compiled call: they do not depend on the chain."""
-        rows = slice(update, update + self._block_length)
+        rows = slice(update, update + updates)
         chain, worker, count = self._chain, self._updates.worker[rows], self._updates.count[rows]
         repeats = chain.position.shape[0]
-        self._block = self._potential.minibatches.draw_many(
+        return self._potential.minibatches.draw_many(
             chain.seed, chain.chain, worker, count, repeats, chain.first_repeat
         )
 
     def _report(self, first: int) -> None:
         made = self._staleness[first : len(self._used)]
         self._status.accepted += len(made)
-        self._status.staleness_sum += sum(made)
-        self._status.staleness_max = max(self._status.staleness_max, max(made, default=0))
+        self._status.staleness_sum += int(made.sum())
+        self._status.staleness_max = max(self._status.staleness_max, int(made.max(initial=0)))
 
 
 def _with_fresh_counts(trace: ChainTrace, past: ChainTrace, epoch: int) -> ChainTrace:

@@ -17,6 +17,7 @@ from numba import njit
 from stalegrad.elementary import circle32, circle64, fma, log32, log64
 from stalegrad.jit import compiled, inlined
 from stalegrad.noise.philox import key_words, philox, update_counter
+from stalegrad.stack import stack_array
 from stalegrad.types import Array
 
 TILE = 128
@@ -24,6 +25,7 @@ TILE = 128
 
 _QUARTER = TILE // 4
 _HALF = TILE // 2
+_WORDS = 2 * TILE
 
 
 @inlined
@@ -53,7 +55,7 @@ def fill_tile(z, words, seed, stream, chain, repeat, update, tile, count):  # ty
 
     Args:
         z: array of :data:`TILE` float32 or float64.
-        words: scratch, uint32 of shape (4, TILE // 2).
+        words: scratch, 2 · TILE uint32.
         seed: of the run; with the next four it is the address, see :mod:`stalegrad.noise.philox`.
         stream: what the normals are for.
         chain: the chain.
@@ -70,24 +72,27 @@ def fill_tile(z, words, seed, stream, chain, repeat, update, tile, count):  # ty
     blocks = min(blocks, count)
     for i in range(blocks):
         a, b, c, d = philox(first + np.uint64(i), c1, c2, c3, k0, k1)
-        words[0, i] = a
-        words[1, i] = b
-        words[2, i] = c
-        words[3, i] = d
+        words[i] = a
+        words[_HALF + i] = b
+        words[TILE + i] = c
+        words[TILE + _HALF + i] = d
     if single:
         for i in range(blocks):
-            z[i], z[_QUARTER + i] = _pair32(words[0, i], words[1, i])
+            z[i], z[_QUARTER + i] = _pair32(words[i], words[_HALF + i])
         for i in range(blocks):
-            z[_HALF + i], z[_HALF + _QUARTER + i] = _pair32(words[2, i], words[3, i])
+            z[_HALF + i], z[_HALF + _QUARTER + i] = _pair32(words[TILE + i], words[TILE + _HALF + i])
     else:
         for i in range(blocks):
-            z[i], z[_HALF + i] = _pair64(words[0, i], words[1, i], words[2, i], words[3, i])
+            z[i], z[_HALF + i] = _pair64(words[i], words[_HALF + i], words[TILE + i], words[TILE + _HALF + i])
 
 
-@njit
+@inlined
 def scratch(like):  # type: ignore[no-untyped-def]
     """The two work arrays of :func:`fill_tile` for a loop over arrays like this one. Normals are 0 until filled."""
-    return np.zeros(TILE, like.dtype), np.empty((4, TILE // 2), np.uint32)
+    z = stack_array(like.dtype, TILE)
+    for i in range(TILE):
+        z[i] = 0
+    return z, stack_array(np.uint32, _WORDS)
 
 
 @compiled

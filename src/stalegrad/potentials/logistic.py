@@ -26,7 +26,7 @@ def _gradients(theta, indices, out, matrix, n_columns, width, signs, precision):
     for r in range(theta.shape[0]):
         margins(matrix, n_columns, theta[r], indices[r], weights)
         for j in range(batch_size):
-            sign[j] = signs[indices[r, j]]
+            sign[j] = number(signs[indices[r, j]])
         for j in range(batch_size):
             weights[j] = -scale * sign[j] / (one + exp(sign[j] * weights[j]))
         for c in range(width):
@@ -92,7 +92,7 @@ class Logistic(CompiledPotential):
         self.prior_scale = checks.real_number("prior_scale", prior_scale, above=0)
         self.intercept = bool(intercept)
         self._design = DesignMatrix(X, dtype, intercept=self.intercept)
-        self._signs = _signs(y, self._design.n_rows).astype(dtype)
+        self._signs = _signs(y, self._design.n_rows).astype(np.int8)  # a byte each: more of them are in the cache
         super().__init__(self._design.width, Minibatches.of(self._design.n_rows, batch_size, scheme), dtype)
         self.bound = _Bound(self._design.matrix, self._design.n_columns, self.size, self._signs, self.prior_scale**-2)
 

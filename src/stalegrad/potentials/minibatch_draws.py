@@ -20,29 +20,32 @@ _32 = np.uint64(32)
 @compiled
 def draw(code, n_data, key0, key1, chain, repeat, worker, count, out):  # type: ignore[no-untyped-def]
     """Fills ``out`` (J,) with the minibatch of one address."""
-    words, table = _scratch(code, n_data, out.shape[0])
-    _minibatch(code, n_data, key0, key1, chain, repeat, worker, count, words, table, out)
+    words, table = room(code, n_data, out.shape[0])
+    minibatch(code, n_data, key0, key1, chain, repeat, worker, count, words, table, out)
 
 
 @compiled
 def draw_many(code, n_data, key0, key1, chain, first_repeat, workers, counts, out):  # type: ignore[no-untyped-def]
     """Fills ``out`` (B, R, J); returns −1, or the place of the first address that is out of range."""
-    words, table = _scratch(code, n_data, out.shape[2])
+    words, table = room(code, n_data, out.shape[2])
     for b in range(out.shape[0]):
         if not (0 <= workers[b] < MAX_WORKERS and 0 <= counts[b] < MAX_COUNT):
             return b
         for r in range(out.shape[1]):
             repeat = first_repeat + r
-            _minibatch(code, n_data, key0, key1, chain, repeat, workers[b], counts[b], words, table, out[b, r])
+            minibatch(code, n_data, key0, key1, chain, repeat, workers[b], counts[b], words, table, out[b, r])
     return -1
 
 
 @njit
-def _scratch(code, n_data, batch_size):  # type: ignore[no-untyped-def]
-    """Room for the random words, two a Philox block, and for a hash table at most half full or a whole permutation."""
+def room(code, n_data, batch_size):  # type: ignore[no-untyped-def]
+    """Room for the random words, two a Philox block, and for a sparse hash table or a whole permutation.
+
+    The table is at most an eighth full: collisions are branches that no processor foresees.
+    """
     words, slots = max(batch_size, _ROUNDS), 1
     if code == SUBSET:
-        while slots < 2 * batch_size:
+        while slots < 8 * batch_size:
             slots *= 2
     elif code == RESHUFFLE and n_data <= _SMALL:
         words = slots = n_data
@@ -50,7 +53,8 @@ def _scratch(code, n_data, batch_size):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _minibatch(code, n_data, key0, key1, chain, repeat, worker, count, words, table, out):  # type: ignore[no-untyped-def]
+def minibatch(code, n_data, key0, key1, chain, repeat, worker, count, words, table, out):  # type: ignore[no-untyped-def]
+    """As :func:`draw`, for compiled callers, who have made :func:`room` before."""
     size = out.shape[0]
     if code == IN_ORDER:
         for i in range(size):

@@ -82,6 +82,11 @@ class Minibatches:
             return cls(n_data, n_data)
         return cls(n_data, batch_size, scheme)
 
+    @property
+    def for_compiled_code(self) -> tuple[int, int, int]:
+        """What :func:`stalegrad.potentials.minibatch_draws.minibatch` has to know: the scheme's code, N and J."""
+        return self._code, self.n_data, self.batch_size
+
     def draw(self, seed: int, chain: int, worker: int, count: int, repeat: int = 0) -> IntArray:
         """The indices, (J,) int64, of minibatch ``count`` of ``worker`` in ``chain``."""
         if not (

@@ -25,4 +25,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
 
 
 prefetch: Any = intrinsic(_prefetch)
-"""In compiled code: ``prefetch(array, index)`` of a contiguous vector. An index beyond its end does no harm."""
+"""In compiled code: ``prefetch(array, index)`` of a contiguous array, counted through all of it.
+
+An index beyond its end does no harm.
+"""
