@@ -22,14 +22,6 @@ CACHES = ROOT / ".numba_cache"
 WEEK = 7 * 24 * 3600.0
 
 
-def pytest_configure(config):
-    hands_out_work = config.getoption("numprocesses", None) and not hasattr(config, "workerinput")
-    if not hands_out_work:  # else this is xdist's controller, which runs no test
-        if "numba" in sys.modules:
-            raise pytest.UsageError("numba was imported before tests/conftest.py could say where its cache is")
-        os.environ["NUMBA_CACHE_DIR"] = str(_source_folder())
-
-
 def _source_folder():
     """The folder of the source as it is now. Those of other states go once nobody has used them for a week."""
     digest = hashlib.sha256()
@@ -73,6 +65,12 @@ def _imports(path):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
+
+
+# Now and not in a hook: the next conftest.py may import stalegrad, and with it numba, which reads this once.
+if "numba" in sys.modules:
+    raise pytest.UsageError("numba was imported before tests/conftest.py could say where its cache is")
+os.environ["NUMBA_CACHE_DIR"] = str(_source_folder())
 
 
 @pytest.fixture(scope="session")

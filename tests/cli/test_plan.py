@@ -7,7 +7,9 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+import stalegrad as sg
 from stalegrad import cli
+from stalegrad.examples import gaussian
 
 JOB = """
 steps = 2000
@@ -50,6 +52,17 @@ def test_a_table_a_recommendation_and_files(file, tmp_path):
     assert numbers["calibration"]["engine"] == "threads"
     assert len(numbers["predictions"]) == 4
     assert (out / "scaling.png").is_file()
+
+
+def test_a_step_size_that_is_to_be_found(file):
+    file.write_text(JOB.replace("1e-4", '"auto"'))
+    out = file.parent / "plan"
+    status, text = invoke(file, "--seconds", 1, "--max-workers", 4, "--out", out)
+    assert status == 0, text
+    found = json.loads((out / "plan.json").read_text())["step_size"]["step_size"]
+    kernel = sg.SGLD(step_size="auto")
+    wanted = sg.find_step_size(gaussian(n_data=100), kernel, workers=2, gradients=20_000, progress=False)
+    assert 0.5 < found / wanted.step_size < 2  # the clock says how many gradients it may be found with
 
 
 def test_a_virtual_engine_is_refused(file, monkeypatch, capsys):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stalegrad.chain import Chain
+from stalegrad.diagnostics.step_finder import find_step_size
 from stalegrad.engines import Engine, Inline, available_cores
 from stalegrad.errors import ArgumentError, GradientError
 from stalegrad.experiments.scaling import updates_per_second
@@ -27,6 +28,7 @@ _ROUNDS = 2  # runs with each number of workers, of which the faster counts: oth
 _FEWEST_ROUNDS = 8  # gradients of each worker in a run, however long they take
 _FIRST_GUESS = 2e-4  # seconds of an exchange, before any has been seen
 _MOST_CALLS, _FEWEST_CALLS, _WARM_UP = 2000, 3, 2
+_FEWEST_TO_FIND, _MOST_TO_FIND = 1000, 20_000  # gradients, of step_size = "auto"
 _DRAWS = 4  # kept of a run: where to measure the curvature
 _SHRINK, _ATTEMPTS = 1e-2, 4  # the step size of a job that diverges, to measure its times nevertheless
 
@@ -138,6 +140,10 @@ def calibrate(
     kernels = kernels_for(job.kernels(potential.n_data), job.servers, potential)
     report("gradients at several minibatch sizes")
     gradients, variation, busy = _time_gradients(potential, seconds / 5, seed)
+    if any(kernel.undecided for kernel in kernels):
+        report("step sizes that work")
+        affordable = int(seconds / 4 / gradients[potential.batch_size])
+        kernels = _with_step_sizes(kernels, potential, job.workers, affordable, seed)
     report("updates")
     update = _time_updates(potential, kernels[0], seconds / 20, seed)
     runs = _Runs(job, potential, kernels, engine, seed)
@@ -257,6 +263,19 @@ def _time_gradients(potential: Potential, seconds: float, seed: int) -> tuple[di
             variation = (high - low) / 1.35 / medians[size]  # the quartiles of a normal are 1.35 deviations apart
     passed = time.perf_counter() - begun
     return medians, variation, max(0.0, 1 - (time.process_time() - worked) / passed)
+
+
+def _with_step_sizes(
+    kernels: tuple[Kernel, ...], potential: Potential, workers: int, affordable: int, seed: int
+) -> tuple[Kernel, ...]:
+    """The kernels with a number wherever the step size was to be found."""
+    gradients = min(max(affordable, _FEWEST_TO_FIND), _MOST_TO_FIND)
+    found = {
+        kernel: find_step_size(potential, kernel, workers=workers, gradients=gradients, seed=seed, progress=False)
+        for kernel in dict.fromkeys(kernels)
+        if kernel.undecided
+    }
+    return tuple(kernel.with_step_size(found[kernel].step_size) if kernel in found else kernel for kernel in kernels)
 
 
 def _time_updates(potential: Potential, kernel: Kernel, seconds: float, seed: int) -> float:
