@@ -39,7 +39,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--samplers", nargs="+", choices=list(SAMPLERS), default=list(SAMPLERS))
     parser.add_argument("--steps", type=int, default=100_000, help="steps of one timed call (default %(default)s)")
     parser.add_argument("--loop-steps", type=int, default=2000, help="likewise, in Python loops (default %(default)s)")
-    harness.add_arguments(parser, rounds=5)
+    harness.add_arguments(parser, rounds=3)
     return harness.parse(parser, given, batch_size=[50], steps=2000, loop_steps=50, rounds=1)
 
 
@@ -79,8 +79,7 @@ def main() -> None:
     for name in given.samplers:
         for batch_size in given.batch_size:
             made = cases(data, SAMPLERS[name], batch_size, given.steps, given.loop_steps)
-            rounds = given.rounds if batch_size < 200 else min(3, given.rounds)
-            timings = harness.measure(made, rounds=rounds)
+            timings = harness.measure(made, rounds=given.rounds)
             rates[f"{name}, J = {batch_size}"] = {timing.name: timing.rate for timing in timings}
             result.figures[f"{name}, J = {batch_size}"] = [timing.as_dict() for timing in timings]
     names = list(dict.fromkeys(name for row in rates.values() for name in row))

@@ -11,10 +11,13 @@ processes, over those from one.
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -34,7 +37,7 @@ backward of the same network, channels last, on a minibatch that is already ther
 minibatch, scales pixels, adds the prior, checks the gradient, draws all normals and updates; the peers keep one
 minibatch in memory, which spares them the gathering. Bars on one core compare best rounds, so that what disturbs one
 of them does not count. Two processes over one: gradients a second that reach the chain, on {cores} cores, with
-start-up left out.
+start-up left out; beside it, bare gradients of as many processes without any server, which is what the machine allows.
 """
 
 
@@ -42,11 +45,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description="One step of SGHMC on a network: stalegrad and its peers.")
     parser.add_argument("--network", choices=list(TITLES), default="lenet")
-    parser.add_argument("--steps", type=int, default=40, help="steps of one timed call (default %(default)s)")
-    parser.add_argument("--pairs", type=int, default=4, help="runs with one and two processes (default %(default)s)")
-    parser.add_argument("--exchanges", type=int, default=150, help="gradients a worker in them (default %(default)s)")
+    parser.add_argument("--steps", type=int, default=40, help="steps of one timed call (default 40 or 10)")
+    parser.add_argument("--pairs", type=int, default=4, help="runs with one and two processes (default 4 or 2)")
+    parser.add_argument("--exchanges", type=int, default=150, help="gradients a worker in them (default 150 or 40)")
     parser.add_argument("--cpu-time", action="store_true", help="count the processor's time, on a machine in use")
     harness.add_arguments(parser, rounds=7)
+    if "cifar10_quick" in (sys.argv[1:] if given is None else given):  # its steps take ten times as long as LeNet's
+        parser.set_defaults(steps=10, pairs=2, exchanges=40, rounds=5)
     return harness.parse(parser, given, steps=2, pairs=1, exchanges=10, rounds=1)
 
 
@@ -138,6 +143,28 @@ def rate(potential: Any, kernel: Any, workers: int, steps: int) -> float:
     return float((len(times) - 1 - skip) / (times[-1] - times[skip]))
 
 
+def bare_rate(network: str, workers: int, gradients: int) -> float:
+    """Bare gradients a second of so many processes that have nothing to do with each other: what the machine allows."""
+    context = get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        list(pool.map(_bare_gradients, [network] * workers, [2] * workers))  # each has started and is warm
+        return sum(pool.map(_bare_gradients, [network] * workers, [gradients] * workers))
+
+
+def _bare_gradients(network: str, gradients: int) -> float:
+    """A second, in this process, once it is ready."""
+    import torch
+
+    torch.set_num_threads(1)
+    cores.keep_freed_memory()
+    task = Task(network)
+    case = bare_gradient(task.network(), *task.minibatch(), gradients)
+    bare_gradient(task.network(), *task.minibatch(), 2).run()
+    begun = time.perf_counter()
+    case.run()
+    return gradients / (time.perf_counter() - begun)
+
+
 def main() -> None:
     """Measure and report."""
     given = arguments()
@@ -166,9 +193,11 @@ def main() -> None:
     timings = harness.measure(cases, rounds=given.rounds, clock=clock)
     cores.give_back(all_cores)
     rates: dict[int, list[float]] = {1: [], 2: []}
+    bare: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(given.pairs):
         for workers, found in rates.items():
             found.append(rate(task.potential, kernel, workers, given.exchanges))
+            bare[workers].append(bare_rate(given.network, workers, given.exchanges))
 
     text = TEXT.format(title=title, batch_size=task.recipe.batch_size, cores=len(all_cores))
     settings = {"data": task.data.source, "batch_size": task.recipe.batch_size, **vars(given)}
@@ -180,12 +209,15 @@ def main() -> None:
     )
     result.table(
         f"{title}, worker processes, {len(all_cores)} cores",
-        ["workers", "gradients a second, median", "best"],
-        [[str(workers), statistics.median(found), max(found)] for workers, found in rates.items()],
+        ["workers", "gradients a second, median", "best", "bare gradients, no server, median", "best"],
+        [
+            [str(workers), statistics.median(found), max(found), statistics.median(bare[workers]), max(bare[workers])]
+            for workers, found in rates.items()
+        ],
     )
     result.columns(given.network, f"{title}, SGHMC", "steps a second", {t.name: t.rate for t in timings})
     result.bars = bars(given.network, timings, rates, len(all_cores))
-    result.figures = {"timings": [t.as_dict() for t in timings], "gradients_per_second": rates}
+    result.figures = {"timings": [t.as_dict() for t in timings], "gradients_per_second": rates, "bare": bare}
     result.headline = headline(timings, rates)
     result.finish(given.json)
 
