@@ -6,6 +6,8 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS   += --no-builtin-rules
+# Python keeps what it has compiled, in $(VENV) and beside the source: hundreds of processes import the same modules.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -13,16 +15,17 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON  ?=
 # Test processes: as many as there are cores, but each compiles its own kernels, so no more than 4.
 WORKERS ?= auto
-# Tests of MPI and Ray start many processes and wait for timeouts: they run apart, one after the other, in a process that
-# has not imported JAX, because Ray forks it.
+# Tests of MPI and Ray start many processes and mostly wait: they run beside the others, one after the other, in a process
+# that has not imported JAX, because Ray forks it. The others give way to them: what counts seconds must not be kept waiting.
 CLUSTERS := tests/clusters
+GIVE_WAY := nice -n 10
 DEMO    ?= demo-output
 # The benchmarks have peers that nobody else needs, and an environment of their own for them.
 BENCH   := .venv-bench
 QUICK   ?=
 BENCH_OPTIONS ?=
 
-.PHONY: help demo test test-slow test-clusters check-statistics lint format bench clean distclean
+.PHONY: help demo test test-units test-clusters test-clusters-quietly check-statistics lint format bench clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,14 +33,17 @@ help:  ## list the commands
 demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demonstration into demo-output/
 	$(BIN)/stalegrad demo --out $(DEMO)
 
-test: lint  ## install everything for development in .venv, check style, types and layers, run all tests but the slow
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal -m 'not slow' --ignore $(CLUSTERS)
+test: lint  ## install everything for development in .venv, check style, types and layers, run all tests
+	@$(MAKE) --no-print-directory --jobs 2 test-units test-clusters-quietly
 
-test-slow: $(VENV)/.installed-test  ## the tests that are left out of `make test` for their length, but for clusters
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal -m slow --ignore $(CLUSTERS)
+test-units: $(VENV)/.installed-test  ## all tests but those of clusters
+	$(GIVE_WAY) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS)
 
-test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (5 minutes on an idle machine)
+test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (6 minutes on an idle machine)
 	$(BIN)/python -m pytest $(CLUSTERS)
+
+test-clusters-quietly: $(VENV)/.installed-test
+	@$(BIN)/python -m pytest $(CLUSTERS) > $(VENV)/clusters.txt 2>&1 && cat $(VENV)/clusters.txt || { cat $(VENV)/clusters.txt; exit 1; }
 
 check-statistics: $(VENV)/.installed-test  ## calibration and joint-distribution tests of every sampler at full size, with a table (11 minutes of one core)
 	$(BIN)/python -m pytest tests/statistics --full -n $(WORKERS) --maxprocesses 4 --dist worksteal

@@ -231,7 +231,8 @@ def chosen_engine(engine: Any) -> Engine:
 def starts(initial: Any, servers: int, potential: Potential) -> tuple[Array, Array | None]:
     """θ_0 of every chain, and the same again if the user gave it."""
     if initial is None:
-        return np.repeat(potential.initial()[None], servers, axis=0), None
+        start = potential.initial()[None]
+        return start if servers == 1 else np.repeat(start, servers, axis=0), None  # zeros take no memory until copied
     array = finite_array("initial", initial, potential.dtype)
     if array.shape not in ((potential.size,), (servers, potential.size)):
         raise ArgumentError(

@@ -6,10 +6,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np import arrayobj
 
 _code: Any = cgutils  # numba has no types
-_arrays: Any = arrayobj
 
 
 def _stack_array(typing_context: Any, dtype: Any, size: Any) -> Any:
@@ -18,13 +16,16 @@ def _stack_array(typing_context: Any, dtype: Any, size: Any) -> Any:
     array, length = types.Array(dtype.dtype, 1, "C"), size.literal_value
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        from numba.np import arrayobj  # a fifth of numba's time to import, which it takes when it first compiles
+
+        arrays: Any = arrayobj
         item = context.get_data_type(array.dtype)
         data = _code.alloca_once(builder, ir.ArrayType(item, length))
         data.align = 64
         bytes_of_item = context.get_abi_sizeof(item)
         result = context.make_array(array)(context, builder)
         number = context.get_constant
-        _arrays.populate_array(
+        arrays.populate_array(
             result,
             data=builder.bitcast(data, item.as_pointer()),
             shape=_code.pack_array(builder, [number(types.intp, length)]),
