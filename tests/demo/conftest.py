@@ -39,7 +39,9 @@ def _demonstrate(out):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo, "demonstrate", small)
-        result = CliRunner().invoke(app, ["demo", "--out", str(out), "--steps", "1000", "--workers", "2", "--seed", "5"])
+        result = CliRunner().invoke(
+            app, ["demo", "--out", str(out), "--steps", "1000", "--workers", "2", "--seed", "5"]
+        )
     assert result.exit_code == 0, result.output
     ((numbers, settings),) = made
     return numbers, result.stdout, asdict(settings)
