@@ -16,7 +16,7 @@ from .samplers import time_averages
 
 FALSE_ALARM = 1e-6
 N, J, COORDINATES, REPEATS = 50, 5, 32, 128
-STEPS, BURN_IN, THIN = 4000, 500, 5
+STEPS, BURN_IN, THIN = 8000, 500, 5
 CURVATURE = N + 1.0  # N data of unit noise, a unit prior
 FRICTION = 20.0
 
