@@ -15,17 +15,17 @@ from stalegrad.run import sample
 DATA = digits()
 X = np.c_[DATA.train, np.ones(len(DATA.train))].astype(float)
 TEST = np.c_[DATA.test, np.ones(len(DATA.test))].astype(float)
-Y = np.eye(10)[DATA.train_y]
+Y = np.eye(10)[:, DATA.train_y]
 
 
 def potential(theta):
     """U and ∇U on all data, written apart from the package."""
-    logits = X @ theta.reshape(10, 65).T
-    logits -= logits.max(axis=1, keepdims=True)
+    logits = theta.reshape(10, 65) @ X.T  # a row a class: sums over classes are then sums of long rows
+    logits -= logits.max(axis=0)
     weights = np.exp(logits)
-    total = weights.sum(axis=1, keepdims=True)
-    value = theta @ theta / 2 - (logits * Y).sum() + np.log(total).sum()
-    return value, theta + ((weights / total - Y).T @ X).ravel()
+    total = weights.sum(axis=0)
+    value = theta @ theta / 2 - np.vdot(logits, Y) + np.log(total).sum()
+    return value, theta + ((weights / total - Y) @ X).ravel()
 
 
 def prediction(theta):

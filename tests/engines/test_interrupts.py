@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,15 @@ SCRIPT = textwrap.dedent("""
     from stalegrad.testing import FaultyModel, small_model
     from pathlib import Path
 
-    folder, engine = Path(sys.argv[1]), sys.argv[2]
     kernel = sg.SGLD(step_size=0.002)
-    model = FaultyModel(folder / "calls", {}, seconds=0.002)
-    run = sg.sample(model, kernel, steps=10**6, thin=100, workers=3, servers=2, engine=engine, progress=False)
-    again = sg.replay(run.trace, small_model(), kernel)
-    same = all(np.array_equal(a, b) for a, b in zip(run.chain_draws, again.chain_draws))
-    print(json.dumps({"interrupted": run.interrupted, "steps": [c.steps for c in run.trace.chains], "same": same}))
+    for engine in sys.argv[2:]:
+        model = FaultyModel(Path(sys.argv[1], engine), {}, seconds=0.002)
+        run = sg.sample(model, kernel, steps=10**6, thin=100, workers=3, servers=2, engine=engine, progress=False)
+        again = sg.replay(run.trace, small_model(), kernel)
+        same = all(np.array_equal(a, b) for a, b in zip(run.chain_draws, again.chain_draws))
+        steps = [chain.steps for chain in run.trace.chains]
+        print(json.dumps({"interrupted": run.interrupted, "steps": steps, "same": same}), flush=True)
+        sys.stdin.readline()  # until somebody has seen what is left of the run
 """)
 
 
@@ -52,30 +55,36 @@ def shared_memory():
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="counts processes through /proc")
-@pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
-def test_partial_results_and_no_trace_of_it(engine, number, tmp_path):
-    before = shared_memory()
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), engine],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+def test_partial_results_and_no_trace_of_it(number, tmp_path):
+    """One engine after the other in one process, which each signal leaves alive and alone."""
+    before, engines = shared_memory(), ("inline", "threads", "processes")
+    started = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(tmp_path), *engines],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    calls = tmp_path / "calls"
-    deadline = time.monotonic() + 240  # a busy machine takes long to start six workers
-    while (not calls.exists() or calls.stat().st_size < 1200) and time.monotonic() < deadline:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    if number is signal.SIGINT:
-        os.killpg(process.pid, number)  # as a terminal does: the whole group gets it
-    else:
-        process.send_signal(number)
-    out, err = process.communicate(timeout=30)
-    assert process.returncode == 0, err
-    told = json.loads(out)
-    assert told["interrupted"] is True
-    assert told["same"] is True
-    assert all(100 <= steps < 10**6 for steps in told["steps"])
-    time.sleep(0.2)
+    with started as process, ExitStack() as whatever_happens:
+        whatever_happens.callback(process.kill)
+        for engine in engines:
+            calls = tmp_path / engine
+            deadline = time.monotonic() + 240  # a busy machine takes long to start six workers
+            while (not calls.exists() or calls.stat().st_size < 1200) and time.monotonic() < deadline:
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.05)
+            if number is signal.SIGINT:
+                os.killpg(process.pid, number)  # as a terminal does: the whole group gets it
+            else:
+                process.send_signal(number)
+            told = json.loads(process.stdout.readline() or process.stderr.read())
+            assert told["interrupted"] is True
+            assert told["same"] is True
+            assert all(100 <= steps < 10**6 for steps in told["steps"])
+            time.sleep(0.2)
+            assert processes_of(process.pid) == [process.pid], engine
+            process.stdin.write("seen\n")
+            process.stdin.flush()
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 0, err
     assert processes_of(process.pid) == []
     assert shared_memory() <= before
 
@@ -86,7 +95,7 @@ def test_a_killed_user_process_leaves_no_workers(tmp_path):
         [sys.executable, "-c", SCRIPT, str(tmp_path), "processes"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
-    calls = tmp_path / "calls"
+    calls = tmp_path / "processes"
     deadline = time.monotonic() + 60
     while (not calls.exists() or calls.stat().st_size < 100) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -1,5 +1,7 @@
 """What the estimators predict, against the posterior computed otherwise."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -72,8 +74,17 @@ def test_noise_that_is_not_there_is_not_estimated_as_nothing():
     np.testing.assert_allclose(constant.predict(X), 7.0, atol=0.01)
 
 
-def exact_probabilities(x, labels, classes, draws=100_000):
+@cache
+def few_data(classes):
+    return make_classification(
+        40, 2, n_informative=2, n_redundant=0, n_classes=classes, n_clusters_per_class=1, flip_y=0.1, random_state=2
+    )
+
+
+@cache
+def exact_probabilities(classes, draws=100_000):
     """The posterior predictive by importance sampling, from a normal around the mode, wider than the posterior."""
+    x, labels = few_data(classes)
     scaled = (x - x.mean(0)) / x.std(0)
     model = Softmax(scaled, labels, intercept=True, dtype=np.float64)
     if classes == 2:
@@ -96,14 +107,12 @@ def exact_probabilities(x, labels, classes, draws=100_000):
 @pytest.mark.parametrize("options", [{"steps": 20_000}, {"steps": 60_000, "batch_size": 20, "workers": 2}])
 def test_probabilities_are_averages_over_the_posterior(classes, options):
     """Standard errors are below 0.005, that of the reference included."""
-    x, labels = make_classification(
-        40, 2, n_informative=2, n_redundant=0, n_classes=classes, n_clusters_per_class=1, flip_y=0.1, random_state=2
-    )
+    x, labels = few_data(classes)
     names = np.array(["low", "middle", "top"])
     model = StaleClassifier(random_state=4, **options).fit(x, names[labels])
     assert model.classes_.tolist() == names[:classes].tolist()
     probabilities = model.predict_proba(x)
-    np.testing.assert_allclose(probabilities, exact_probabilities(x, labels, classes), atol=0.025)
+    np.testing.assert_allclose(probabilities, exact_probabilities(classes), atol=0.025)
     np.testing.assert_allclose(probabilities.sum(1), 1)
     assert model.predict(x).tolist() == names[probabilities.argmax(1)].tolist()
     scores = x @ model.coef_.T + model.intercept_

@@ -39,7 +39,6 @@ def test_flax_module(output_of):
     assert min(not_seen) > 1.5 * max(seen)
 
 
-@pytest.mark.slow
 def test_topics(output_of):
     """Topics in which all words are equally likely would be at 0.6 from the truth, all three at their mean at 0.3."""
     shown = output_of("topics.py")

@@ -34,8 +34,7 @@ EVERY_KERNEL = {
 def time_averages(
     kernel,
     gradient: Callable,
-    phi: Callable,
-    *,
+    *phis: Callable,
     coordinates: int,
     steps: int,
     burn_in: int,
@@ -45,17 +44,18 @@ def time_averages(
     initial: float = 0.0,
     rows: bool = False,
 ) -> np.ndarray:
-    """The time average of phi(state) of every coordinate; coordinates are independent copies of a 1-d target.
+    """The time average of φ(state) of every coordinate; coordinates are independent copies of a 1-d target.
 
-    With ``rows`` the copies are repetitions of a chain of one coordinate.
+    Of several φ there is a row each. With ``rows`` the copies are repetitions of a chain of one coordinate.
     """
     chain = Chain(kernel, np.full((coordinates, 1) if rows else (1, coordinates), initial), seed, 0)
     prepare(chain.state)
     history = np.repeat(chain.point[None], staleness + 1, axis=0)
-    total = np.zeros(coordinates)
+    total = np.zeros((len(phis), coordinates))
     for update in range(steps):
         chain.advance(gradient(history[(update - staleness) % (staleness + 1)]))
         history[(update + 1) % (staleness + 1)] = chain.point
         if update >= burn_in:
-            total += phi(chain.state).ravel()
-    return total / (steps - burn_in)
+            for row, phi in zip(total, phis, strict=True):
+                row += phi(chain.state).ravel()
+    return (total if len(phis) > 1 else total[0]) / (steps - burn_in)

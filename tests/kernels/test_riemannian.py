@@ -30,11 +30,11 @@ def test_gamma_moments_are_the_exact_ones_of_the_scheme(h, tau):
     alpha = 50.0
     kernel = sg.SGRLD(step_size=h, metric=ExpandedMean(), natural=True)
     exact = alpha * stale_sgld(1.0, h, tau).variance
-    for phi, expected in ((lambda s: s.position, alpha), (lambda s: (s.position - alpha) ** 2, exact)):
-        averages = time_averages(
-            kernel, lambda theta: theta - (alpha - 1), phi, coordinates=COPIES, steps=int(150 / h),
-            burn_in=int(20 / h), staleness=tau, initial=alpha,
-        )  # fmt: skip
+    both = time_averages(
+        kernel, lambda theta: theta - (alpha - 1), lambda s: s.position, lambda s: (s.position - alpha) ** 2,
+        coordinates=COPIES, steps=int(150 / h), burn_in=int(20 / h), staleness=tau, initial=alpha,
+    )  # fmt: skip
+    for averages, expected in zip(both, (alpha, exact), strict=True):
         error = averages.std() / np.sqrt(COPIES)
         assert error < 0.005 * expected
         assert averages.mean() == pytest.approx(expected, abs=SURE * error)
@@ -71,17 +71,26 @@ ALPHA = np.array([0.5, 1.0, 2.0, 4.0])
 COUNTS = np.array([5, 20, 40, 55])
 
 
-def _categories(batch_size):
+class Categories(sg.potentials.Potential):
     """Counts of categories with θ_k ~ Gamma(α_k, 1): π = θ/Σθ has the posterior Dirichlet(α + counts)."""
+
     data = np.repeat(np.arange(4), COUNTS)
 
-    def gradient(theta, indices):
-        seen = np.bincount(data[indices], minlength=4) * (data.size / indices.size)
-        return 1 - (ALPHA - 1 + seen) / theta + data.size / theta.sum()
+    def __init__(self, batch_size):
+        minibatches = sg.potentials.Minibatches.of(self.data.size, batch_size, "subset")
+        super().__init__(4, minibatches, np.dtype(np.float64))
 
-    return sg.potentials.from_gradient(
-        gradient, 4, n_data=data.size, batch_size=batch_size, dtype=np.float64, initial=ALPHA + COUNTS / COUNTS.sum()
-    )
+    def gradient(self, theta, indices):
+        out = np.empty((1, 4))
+        self.gradients(theta[None], indices[None], out)
+        return out[0]
+
+    def gradients(self, theta, indices, out):
+        seen = (self.data[indices][:, :, None] == np.arange(4)).mean(axis=1) * self.data.size
+        out[...] = 1 - (ALPHA - 1 + seen) / theta + self.data.size / theta.sum(axis=1, keepdims=True)
+
+    def initial(self):
+        return ALPHA + COUNTS / COUNTS.sum()
 
 
 @pytest.mark.parametrize(("tau", "batch_size"), [(0, None), (3, None), (3, 60)])
@@ -93,7 +102,7 @@ def test_dirichlet_posterior(tau, batch_size):
     """
     h, total = 0.001, COUNTS.sum()
     kernel = sg.SGRLD(step_size=h, metric=ExpandedMean(), natural=True)
-    potential = sg.potentials.natural(_categories(batch_size), ExpandedMean())
+    potential = sg.potentials.natural(Categories(batch_size), ExpandedMean())
     trace = sg.Trace.constant_staleness(tau, 3000, seed=3)
     run = sg.replay(trace, potential, kernel, repeats=64, burn_in=1000, thin=10)
     weights = run.draws[:, 0] / run.draws[:, 0].sum(axis=-1, keepdims=True)
@@ -111,7 +120,7 @@ def test_dirichlet_posterior(tau, batch_size):
 
 
 def test_natural_gradients_are_gradients_times_the_metric():
-    potential = _categories(30)
+    potential = Categories(30)
     natural = sg.potentials.natural(potential, ExpandedMean())
     theta, indices = np.array([[0.1, 1.0, 2.0, 3.0], [1e-12, 5.0, 1.0, 1.0]]), np.arange(60).reshape(2, 30)
     out = np.empty_like(theta)
@@ -161,7 +170,7 @@ class TestMistakes:
             Diagonal(inverse=abs, divergence=3)
 
     def test_natural_gradients_for_a_sampler_that_does_not_know(self):
-        potential = sg.potentials.natural(_categories(None), ExpandedMean())
+        potential = sg.potentials.natural(Categories(None), ExpandedMean())
         for kernel in (sg.SGRLD(step_size=0.001, metric=ExpandedMean()), sg.SGLD(step_size=0.001)):
             with pytest.raises(sg.ArgumentError, match="gradients for those of U"):
                 sg.sample(potential, kernel, steps=1, progress=False)

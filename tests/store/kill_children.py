@@ -6,6 +6,7 @@ replay, resumes the run on another engine with another number of workers, and co
 bit. Prints a JSON object a kill.
 """
 
+import gc
 import json
 import os
 import signal
@@ -105,6 +106,8 @@ def main() -> None:
     os.fsync = lambda descriptor: None  # a killed process loses nothing of what it has handed to the system
     compile_in_advance = sg.sample(small_model(), KERNEL, engine="inline", **JOB)
     sg.replay(compile_in_advance.trace, small_model(), KERNEL)
+    small_model().minibatches.draw(0, 0, 0, 0)  # as workers do
+    gc.freeze()  # so that children share its memory until they end
     for number, (place, nth) in enumerate(cases()):
         folder = base / str(number)
         folder.mkdir()

@@ -156,7 +156,7 @@ class TestFullDisk:
         assert info.state == "failed"
         assert "No space left" in info.failure
         assert failure.value.run.draws.shape[1] == min(info.draws)
-        run = resume(tmp_path / "x", steps=max(info.updates) + 200)
+        run = resume(tmp_path / "x", steps=max(info.updates) + 200, engine="inline")
         np.testing.assert_array_equal(run.draws, sg.replay(run.trace, small_model(), KERNEL).draws)
 
     @pytest.mark.parametrize("engine", ["inline", "threads"])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -74,21 +75,22 @@ def test_stored_draws_are_sliced_like_an_array(tmp_path):
         draws[0, 120]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: type(k).__name__ + str(getattr(k, "integrator", "")))
-def test_a_run_goes_on_anywhere_and_replays_from_its_start(tmp_path, kernel):
-    kernel = kernel.with_step_size(sg.schedules.Polynomial(0.01, 10.0, 0.3))
-    model, store = small_model(), tmp_path / "x"
-    run = sg.sample(model, kernel, steps=50, servers=2, workers=2, engine="inline", store=store, progress=False)
+def test_a_run_goes_on_anywhere_and_replays_from_its_start(tmp_path):
+    """With every kernel there is, a chain each."""
+    kernels = [kernel.with_step_size(sg.schedules.Polynomial(0.01, 10.0, 0.3)) for kernel in KERNELS]
+    model, store, servers = small_model(), tmp_path / "x", len(kernels)
+    run = sg.sample(model, kernels, steps=50, servers=servers, workers=2, engine="inline", store=store, progress=False)
     for k, engine in enumerate(("threads", "inline", "processes")):
-        more = sg.resume(store, model, kernel, engine=engine, workers=1 + 2 * k, steps=100 + 50 * k, progress=False)
-        again = sg.replay(more.trace, model, kernel)
-        np.testing.assert_array_equal(more.draws, again.draws)
-        np.testing.assert_array_equal(more.draws[:, : run.draws.shape[1]], run.draws)
-        assert [chain.applied_twice() for chain in more.trace.chains] == [0, 0]
-        assert all((np.diff(chain.time) >= 0).all() for chain in more.trace.chains)
+        more = sg.resume(store, model, kernels, engine=engine, workers=1 + 2 * k, steps=100 + 50 * k, progress=False)
+        again = sg.replay(more.trace, model, kernels)
+        for s, kernel in enumerate(kernels):
+            np.testing.assert_array_equal(more.draws[s], again.draws[s], err_msg=str(kernel))
+            np.testing.assert_array_equal(more.draws[s, : run.draws.shape[1]], run.draws[s], err_msg=str(kernel))
+            assert more.trace.chains[s].applied_twice() == 0, kernel
+            assert (np.diff(more.trace.chains[s].time) >= 0).all(), kernel
         run = more
     info = inspect(store)
-    assert info.updates == [200, 200]
+    assert info.updates == [200] * servers
     assert info.state == "finished"
     assert [s["engine"] for s in info.sessions] == ["Inline", "Threads", "Inline", "Processes"]
 
@@ -125,33 +127,42 @@ def test_a_run_can_be_read_while_it_goes_on(tmp_path, engine):
 
 _INTERRUPTED = """
 import sys
+from pathlib import Path
 import stalegrad as sg
 from stalegrad.testing import KERNELS, FaultyModel
-run = sg.sample(FaultyModel(sys.argv[1], {}, seconds=0.002), KERNELS[0], steps=10**6, servers=2, workers=2,
-                engine=sys.argv[2], store=sys.argv[3], progress=False)
-assert run.interrupted
-print(run.draws.shape[1])
+for engine in sys.argv[2:]:
+    folder = Path(sys.argv[1], engine)
+    run = sg.sample(FaultyModel(folder / "calls", {}, seconds=0.002), KERNELS[0], steps=10**6, servers=2, workers=2,
+                    engine=engine, store=folder / "x", progress=False)
+    assert run.interrupted
+    print(run.draws.shape[1], flush=True)
 """
 
 
-@pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_leaves_a_checkpoint(tmp_path, engine, kind):
-    store = tmp_path / "x"
-    child = subprocess.Popen(
-        [sys.executable, "-c", _INTERRUPTED, tmp_path / "calls", engine, store], stdout=subprocess.PIPE, text=True
-    )
-    while not (tmp_path / "calls").exists() or (tmp_path / "calls").stat().st_size < 400:
-        time.sleep(0.05)  # one chain may be far ahead of the other
-        assert child.poll() is None
-    child.send_signal(kind)
-    said, _ = child.communicate(timeout=60)
-    assert child.returncode == 0
-    info = inspect(store)
-    assert info.state == "interrupted"
-    assert min(info.draws) == int(said) > 20
-    run = sg.resume(store, small_as_faulty(tmp_path), KERNEL, steps=max(info.updates) + 20, progress=False)
-    np.testing.assert_array_equal(run.draws, sg.replay(run.trace, small_model(), KERNEL).draws)
+def test_a_signal_leaves_a_checkpoint(tmp_path, kind):
+    """One run after the other in one process: each signal ends one of them."""
+    engines = ("inline", "threads", "processes")
+    for engine in engines:
+        (tmp_path / engine).mkdir()
+    program = [sys.executable, "-c", _INTERRUPTED, tmp_path, *engines]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as child, ExitStack() as whatever_happens:
+        whatever_happens.callback(child.kill)
+        for engine in engines:
+            calls, store = tmp_path / engine / "calls", tmp_path / engine / "x"
+            while not calls.exists() or calls.stat().st_size < 400:
+                time.sleep(0.05)  # one chain may be far ahead of the other
+                assert child.poll() is None, engine
+            child.send_signal(kind)
+            said = child.stdout.readline()
+            info = inspect(store)
+            assert info.state == "interrupted"
+            assert min(info.draws) == int(said) > 20, engine
+            model = small_as_faulty(tmp_path / engine)
+            run = sg.resume(store, model, KERNEL, steps=max(info.updates) + 20, progress=False)
+            assert inspect(store).sessions[-1]["engine"] == engine.title(), "a run goes on where it was"
+            np.testing.assert_array_equal(run.draws, sg.replay(run.trace, small_model(), KERNEL).draws)
+        assert child.wait(timeout=60) == 0
 
 
 def small_as_faulty(folder):
@@ -182,25 +193,19 @@ def test_a_run_that_fails_keeps_its_draws_and_goes_on(tmp_path):
     assert os.path.exists(store / "chain-0/events.json")
 
 
-@pytest.mark.slow
 def test_memory_does_not_grow_with_the_draws(tmp_path):
     """Sixteen times the draws of a large model in the same memory."""
     program = """
-import resource, sys
+import pathlib, resource, sys
 import numpy as np, stalegrad as sg
-n = 200_000
+n = 100_000
 model = sg.potentials.from_gradient(lambda theta, batch: theta, n, n_data=10)
-sg.sample(model, sg.SGLD(step_size=0.1), steps=int(sys.argv[2]), engine="inline", store=sys.argv[1], progress=False)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+for steps in (20, 320):
+    store = pathlib.Path(sys.argv[1], str(steps))
+    sg.sample(model, sg.SGLD(step_size=0.1), steps=steps, engine="inline", store=store, progress=False)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
-    peaks = []
-    for steps in (20, 320):
-        done = subprocess.run(
-            [sys.executable, "-c", program, tmp_path / str(steps), str(steps)],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        peaks.append(int(done.stdout) / 1024)
-    draw = 200_000 * 4 / 2**20
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
+    peaks = [int(line) / 1024 for line in done.stdout.split()]
+    draw = 100_000 * 4 / 2**20
     assert peaks[1] - peaks[0] < 20 * draw, f"{peaks} MB; a draw is {draw:.2f} MB, and 300 more were made"
