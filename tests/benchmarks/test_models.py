@@ -5,8 +5,6 @@ import pytest
 
 import stalegrad as sg
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def data(benchmark_module):

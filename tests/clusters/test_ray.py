@@ -64,7 +64,6 @@ def test_large_points_leave_nothing_in_the_object_store(nodes):
     assert held == {}
 
 
-@pytest.mark.slow
 def test_memory_is_flat_over_a_hundred_thousand_updates(nodes, caplog, tmp_path):
     """One point or gradient of 4 kB that is kept at every update would be 300 MB from a fifth of the run on."""
     caplog.set_level(logging.INFO, "stalegrad")

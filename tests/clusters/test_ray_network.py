@@ -18,7 +18,6 @@ TOO_BUSY = 77  # what it ends with if Ray could not be started
 ALONE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 
 
-@pytest.mark.slow
 def test_a_link_is_cut_for_seconds_and_then_for_good(tmp_path, token):
     """A worker on each host, and the server beside one of them."""
     with TwoHosts():

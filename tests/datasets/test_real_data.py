@@ -41,7 +41,6 @@ def test_mnist():
     assert round(float(data.X.mean() / 255), 5) == 0.13066
 
 
-@pytest.mark.slow
 def test_cifar10():
     data = sg.datasets.cifar10()
     assert data.X.shape == (50_000, 3, 32, 32)

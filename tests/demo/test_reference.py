@@ -62,7 +62,6 @@ def test_the_mode():
     assert mean_log_likelihood(p, DATA.test_y) == pytest.approx(REFERENCE["mode"]["mean_log_likelihood"], abs=1e-4)
 
 
-@pytest.mark.slow
 @threadpool_limits.wrap(limits=1)  # matrices this small gain nothing from threads, and lose much on a busy machine
 def test_the_exact_posterior():
     average, values = PredictiveAverage(), []
@@ -80,7 +79,6 @@ def test_the_exact_posterior():
         assert scores[name] == pytest.approx(REFERENCE["averaged"][name], abs=allowed), name
 
 
-@pytest.mark.slow
 def test_the_default_run_mixes_and_is_near_the_exact_posterior():
     settings = Settings()
     model = DATA.model(settings.batch_size)

@@ -23,14 +23,12 @@ def test_no_example_is_left_out():
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 
-@pytest.mark.slow
 def test_equinox_module(output_of):
     shown = output_of("equinox_module.py")
     assert "354 parameters: layers.0.weight, layers.0.bias" in shown
     assert float(re.search(r"average: accuracy ([\d.]+)", shown)[1]) > 0.93
 
 
-@pytest.mark.slow
 def test_flax_module(output_of):
     shown = output_of("flax_module.py")
     assert "97 parameters: hidden.bias" in shown

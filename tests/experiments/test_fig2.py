@@ -165,7 +165,7 @@ def test_the_command_prints_a_table_and_says_what_it_wrote(numbers, monkeypatch,
     assert sorted(path.name for path in out.iterdir()) == ["fig2.json", "fig2.png"]
 
 
-@pytest.mark.parametrize("engine", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_real_engines_are_measured(model, engine):
     kernel = sg.SGLD(step_size=0.02)
     calibration = times.calibrate(model.potential, kernel, engine, steps=300)

@@ -56,7 +56,6 @@ def normal_data(rng):
     return (rng.normal(1.5, 2.0, size=100),)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("model", "data", "batch_size", "step_size", "noise"), [
     (logistic, logistic_data, 100, 0.03, 8.0),
     (hierarchical, hierarchical_data, 45, 0.06, 2.5),

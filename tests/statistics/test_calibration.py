@@ -17,8 +17,6 @@ from .cases import KERNELS, STALENESS, case
 from .conjugate import NormalMean
 from .wrong_samplers import FAULTS
 
-pytestmark = pytest.mark.slow
-
 MODEL = NormalMean(coordinates=8)
 TESTS = len(KERNELS) * len(STALENESS) * (MODEL.coordinates + 1)
 FALSE_ALARM = 1e-6 / TESTS

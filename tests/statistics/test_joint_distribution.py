@@ -20,8 +20,6 @@ from .joint_distribution import (
 )
 from .wrong_samplers import FAULTS
 
-pytestmark = pytest.mark.slow
-
 TESTS = len(KERNELS) * len(STALENESS) * len(MOMENTS)
 FALSE_ALARM = 1e-6 / TESTS
 
