@@ -15,17 +15,16 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTHON  ?=
 # Test processes: as many as there are cores, but each compiles its own kernels, so no more than 4.
 WORKERS ?= auto
-# Tests of MPI and Ray start many processes and mostly wait: they run beside the others, one after the other, in a process
-# that has not imported JAX, because Ray forks it. The others give way to them: what counts seconds must not be kept waiting.
+# Tests of MPI and Ray start many processes and wait for timeouts: they run apart, one after the other, in a process that
+# has not imported JAX, because Ray forks it.
 CLUSTERS := tests/clusters
-GIVE_WAY := nice -n 10
 DEMO    ?= demo-output
 # The benchmarks have peers that nobody else needs, and an environment of their own for them.
 BENCH   := .venv-bench
 QUICK   ?=
 BENCH_OPTIONS ?=
 
-.PHONY: help demo test test-units test-clusters test-clusters-quietly check-statistics lint format bench clean distclean
+.PHONY: help demo test test-clusters check-statistics lint format bench clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,17 +32,11 @@ help:  ## list the commands
 demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demonstration into demo-output/
 	$(BIN)/stalegrad demo --out $(DEMO)
 
-test: lint  ## install everything for development in .venv, check style, types and layers, run all tests
-	@$(MAKE) --no-print-directory --jobs 2 test-units test-clusters-quietly
+test: lint  ## install everything for development in .venv, check style, types and layers, run all tests but those of clusters
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS)
 
-test-units: $(VENV)/.installed-test  ## all tests but those of clusters
-	$(GIVE_WAY) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS)
-
-test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (6 minutes on an idle machine)
+test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (6 minutes, most of it waiting)
 	$(BIN)/python -m pytest $(CLUSTERS)
-
-test-clusters-quietly: $(VENV)/.installed-test
-	@$(BIN)/python -m pytest $(CLUSTERS) > $(VENV)/clusters.txt 2>&1 && cat $(VENV)/clusters.txt || { cat $(VENV)/clusters.txt; exit 1; }
 
 check-statistics: $(VENV)/.installed-test  ## calibration and joint-distribution tests of every sampler at full size, with a table (11 minutes of one core)
 	$(BIN)/python -m pytest tests/statistics --full -n $(WORKERS) --maxprocesses 4 --dist worksteal

@@ -86,7 +86,8 @@ def _sparse(X: Any, dtype: np.dtype[Any]) -> tuple[tuple[Any, ...], tuple[int, i
     if columns.size and not (columns.min() >= 0 and columns.max() < min(n_columns, 1 << 32)):
         raise ArgumentError("X", X, f"has column indices outside 0…{n_columns - 1}", "Rebuild the sparse matrix.")
     ones, shape = bool(np.all(values == 1)), (n_rows, n_columns)
-    if ones and n_columns <= _NARROW and n_rows * np.diff(starts).max(initial=0) <= _FILLED_UP * columns.size:
+    most = int(np.diff(starts).max(initial=0))  # in a row
+    if ones and n_columns <= _NARROW and 0 < n_rows * most <= _FILLED_UP * columns.size:
         return _rows_of_ones(starts, columns, n_columns), shape
     unsigned = np.ascontiguousarray(starts, np.uint64), np.ascontiguousarray(columns, np.uint32)
     return (*unsigned, None if ones else values), shape
