@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 import harness
-from stalegrad.experiments.scaling import rate
+from stalegrad.experiments.scaling import updates_per_second
 from stalegrad.forecast import calibrate
 from stalegrad.forecast.contention import NO_BOUND, predict_here
 from stalegrad.jobs import JobFile, ModelFunction
@@ -37,7 +37,7 @@ def measured(job: JobFile, potential: Potential, workers: int, steps: int) -> fl
     steps = max(steps, 8 * workers)
     settings = {"steps": steps, "thin": steps, "workers": workers, "engine": job.engine_object(), "progress": False}
     runs = [sample(potential, job.kernels(potential.n_data), seed=seed, **settings) for seed in (1, 2)]
-    return max(rate(run.trace.chains[0]) for run in runs)
+    return max(updates_per_second(run.trace.chains[0]) for run in runs)
 
 
 def one_round(job: JobFile, potential: Potential, counts: list[int], seconds: float) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """Sections, their collection, and the page on made-up numbers."""
 
+import ast
+import importlib
 import json
 import math
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +24,20 @@ SCRIPTS = (
     "logistic_steps", "softmax", "networks", "precision_logistic", "precision_lenet", "effective",
     "variance_reduction", "server", "engine_cost", "scale", "memory", "startup",
 )  # fmt: skip
+
+
+HERE = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in HERE.glob("*.py")))
+def test_every_script_still_finds_what_it_imports(benchmark_module, script):
+    """Imports at the top of a function too: they are written there to be late, not to be wrong."""
+    benchmark_module(script)
+    tree = ast.parse((HERE / f"{script}.py").read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("stalegrad"):
+            module = importlib.import_module(node.module)
+            assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
 
 
 def made_up(results, name, tmp_path, holds=True):
