@@ -1,6 +1,5 @@
 """How many cores and threads a measurement has: one for all candidates alike, unless it is about several."""
 
-import ctypes
 import os
 
 
@@ -25,11 +24,3 @@ def give_back(cores: set[int]) -> None:
     """Let this process use these cores again."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
-
-
-def keep_freed_memory() -> None:
-    """Tell the C library not to return memory to the system, so that nobody pays for pages that others gave back."""
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(-1, 1 << 30)  # M_TRIM_THRESHOLD
-        library.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD

@@ -24,6 +24,7 @@ from typing import Any
 
 import cloudpickle
 
+from stalegrad.engines.freed_memory import keep_freed_memory
 from stalegrad.engines.shared import Bell, Slots
 from stalegrad.engines.waiting import Nap
 from stalegrad.errors import ArgumentError
@@ -92,6 +93,7 @@ class Host:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             _die_with_parent()
+            keep_freed_memory()
             potential = self.potential
             if potential is None:
                 potential = load_model(self.settings["model"])
