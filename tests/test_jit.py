@@ -1,6 +1,10 @@
 """Compiled code on disk, where several processes compile at the same time."""
 
-from stalegrad.jit import compiled
+import uuid
+
+import numpy as np
+
+from stalegrad.jit import compiled, is_compiled
 
 
 def total(values):
@@ -26,3 +30,21 @@ def test_processes_that_do_not_know_of_each_other_never_get_each_others_code(tmp
     assert reader.load("for integers") == "code for integers"
     assert reader.load("for floats") is None  # forgotten, and not taken for another's
     assert len(list(tmp_path.glob("*.nbc"))) == 2
+
+
+def test_what_has_been_compiled_is_known():
+    """For a type that nobody has ever compiled anything for, so that no cache on disk knows it."""
+    numbers = np.zeros(3, [(f"number_{uuid.uuid4().hex}", np.float64)])
+    assert not is_compiled(_first, (numbers,))
+    _first(numbers)
+    assert is_compiled(_first, (numbers,))
+    assert is_compiled(_first, (numbers[:1].copy(),))
+    assert not is_compiled(_first, (numbers[::2],))
+    stored = compiled(_first.py_func)  # knows only what is on disk
+    assert is_compiled(stored, (numbers,))
+    assert not is_compiled(stored, (numbers[::2],))
+
+
+@compiled
+def _first(numbers):
+    return numbers[0]

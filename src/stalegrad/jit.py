@@ -40,3 +40,13 @@ def compiled(function: Callable[..., Any]) -> Any:
     if cache_file is not None:
         cache_file.__class__ = _NamedByContent
     return dispatcher
+
+
+def is_compiled(dispatcher: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether code of a :func:`compiled` function for such arguments is at hand, in memory or on disk."""
+    types = tuple(dispatcher.typeof_pyval(argument) for argument in arguments)
+    if types in dispatcher.overloads:
+        return True
+    cache = dispatcher._cache
+    files = getattr(cache, "_cache_file", None)
+    return files is not None and cache._index_key(types, dispatcher.targetctx.codegen()) in files._load_index()

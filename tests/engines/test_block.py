@@ -6,6 +6,7 @@ import pytest
 import stalegrad as sg
 from stalegrad.engines import inline
 from stalegrad.potentials import GaussianMean, Linear, Logistic, Softmax
+from stalegrad.potentials.whitened import Whitened
 
 _rng = np.random.default_rng(5)
 X = _rng.normal(size=(60, 3))
@@ -15,6 +16,7 @@ MODELS = {
     "linear": Linear(X, _rng.normal(size=60), batch_size=7),
     "gaussian": GaussianMean(X, batch_size=7, scheme="reshuffle"),
 }
+MODELS["whitened"] = Whitened(MODELS["linear"], np.array([0.3, 0.1, -0.2]), np.linalg.cholesky(9 * np.eye(3) + 1))
 KERNELS = {
     "sgld": sg.SGLD(step_size=1e-3),
     "euler": sg.SGHMC(step_size=1e-2, friction=5.0),
@@ -59,6 +61,7 @@ def assert_equal(plain, blocks):
         ("gaussian", "ubu"),
         ("softmax", "sgld"),
         ("linear", "sgld"),
+        ("whitened", "sgld"),
     ],
 )
 def test_models_and_kernels(monkeypatch, model, kernel):
@@ -111,3 +114,36 @@ def test_short_runs_and_kernels_without_a_compiled_update_go_one_by_one(monkeypa
     sg.sample(MODELS["logistic"], KERNELS["sgld"], steps=100, **settings)
     monkeypatch.setattr(inline, "WORTH_A_BLOCK", 1)
     sg.sample(MODELS["logistic"], sg.SGNHT(step_size=1e-3, noise=1.0), steps=100, **settings)
+
+
+def test_shorter_runs_use_a_loop_that_was_compiled_before(monkeypatch):
+    used, real = [], inline.execute_block
+    monkeypatch.setattr(inline, "execute_block", _Counted(real, used))
+    monkeypatch.setattr(inline, "WORTH_LOADING", 100)
+
+    def run(steps):
+        del used[:]
+        sg.sample(MODELS["linear"], KERNELS["sgld"], steps=steps, engine="inline", progress=False)
+        return sum(used)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(inline, "is_compiled", lambda function, arguments: False)
+        assert run(100) == 0
+        patch.setattr(inline, "WORTH_A_BLOCK", 200)
+        assert run(200) == 200
+    assert run(100) == 100
+    assert run(99) == 0
+
+
+class _Counted:
+    """A compiled function that notes how many updates each of its calls is for."""
+
+    def __init__(self, function, used):
+        self._function, self._used = function, used
+
+    def __call__(self, *arguments):
+        self._used.append(arguments[6].shape[0])
+        return self._function(*arguments)
+
+    def __getattr__(self, name):
+        return getattr(self._function, name)

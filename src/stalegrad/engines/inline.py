@@ -17,6 +17,7 @@ from stalegrad.engines.base import Checkpoint, Job, Outcome
 from stalegrad.engines.block import execute_block
 from stalegrad.engines.interrupts import stop_on_signals
 from stalegrad.errors import GradientError
+from stalegrad.jit import is_compiled
 from stalegrad.kernels.base import has_compiled_update
 from stalegrad.potentials.base import Potential, Whose
 from stalegrad.potentials.shards import shard_weights
@@ -31,6 +32,8 @@ _TURN = 64  # updates of a chain before it is the next chain's turn
 _TURN_OF_BLOCKS = 2048  # likewise, of a chain that advances in compiled blocks
 WORTH_A_BLOCK = 50_000
 """So many updates are worth compiling a loop for the model and kernel at hand, see :mod:`stalegrad.engines.block`."""
+WORTH_LOADING = 2000
+"""So many are worth loading one from disk that was compiled before."""
 
 
 @dataclass(frozen=True)
@@ -190,27 +193,38 @@ class Execution:
         """What a compiled block needs of the model; None if model, kernel or recorder cannot, or it is not worth it."""
         able = has_compiled_update(self._chain.state) and hasattr(self._record, "window")
         able = able and not self._potential.addressed and type(self._chain) is Chain
-        return getattr(self._potential, "bound", None) if able and len(self._updates) >= WORTH_A_BLOCK else None
+        bound = getattr(self._potential, "bound", None) if able else None
+        if bound is None or len(self._updates) < min(WORTH_A_BLOCK, WORTH_LOADING):
+            return None
+        if len(self._updates) >= WORTH_A_BLOCK:
+            return bound
+        arguments, _ = self._for_block(bound, 1)
+        return bound if is_compiled(execute_block, arguments) else None
+
+    def _for_block(self, bound: Any, updates: int) -> tuple[tuple[Any, ...], Array]:
+        """The arguments of a compiled block of at most so many updates from here on, and their step sizes."""
+        chain, first = self._chain, len(self._used)
+        window, room = self._record.window(chain.version, updates)  # type: ignore[attr-defined]
+        block = slice(first, first + room)
+        rows, used = chain.coefficient_rows(room, self._recorded_steps(block))
+        workers, counts = self._updates.worker[block], self._updates.count[block]
+        arguments = (
+            bound, self._potential.minibatches.for_compiled_code, chain.state, chain.kernel.momentum(chain.state),
+            chain.point, self._points, workers.astype(np.int64), counts.astype(np.int64), self._staleness[block], rows,
+            (chain.key, chain.chain, chain.first_repeat, chain.version), first, tuple(window), self._gradient,
+        )  # fmt: skip
+        return arguments, used
 
     def _advance_in_blocks(self, updates: int | None, stop: threading.Event | None) -> None:
         chain, first, last = self._chain, len(self._used), self._last_of(updates)
-        momentum, batches = chain.kernel.momentum(chain.state), self._potential.minibatches.for_compiled_code
         while len(self._used) < last and not (stop is not None and stop.is_set()):
-            update = len(self._used)
-            window, room = self._record.window(chain.version, min(last - update, self._block_length))  # type: ignore[attr-defined]
-            block = slice(update, update + room)
-            workers, counts = self._updates.worker[block], self._updates.count[block]
-            rows, used = chain.coefficient_rows(room, self._recorded_steps(block))
-            made = execute_block(
-                self._bound, batches, chain.state, momentum, chain.point, self._points,
-                workers.astype(np.int64), counts.astype(np.int64), self._staleness[block], rows,
-                (chain.key, chain.chain, chain.first_repeat, chain.version), update, tuple(window), self._gradient,
-            )  # fmt: skip
+            arguments, used = self._for_block(self._bound, min(last - len(self._used), self._block_length))
+            made = execute_block(*arguments)
             chain.advanced(made)
             self._used.frombytes(used[:made].tobytes())
             self._record.filled(chain.version)  # type: ignore[attr-defined]
-            if made < room:
-                bad = update + made
+            if made < len(used):
+                bad = len(self._used)
                 point = self._points[(bad - self._staleness[bad]) % len(self._points)]
                 self._potential.gradients(point, self._draw(bad, 1)[0], self._gradient)
                 _refuse(self._gradient, self._updates, bad, chain)

@@ -1,9 +1,12 @@
 """A potential in other coordinates: the constant preconditioner."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from stalegrad.jit import compiled
 from stalegrad.potentials.base import Potential
+from stalegrad.potentials.compiled import gradient_of, gradient_with
 from stalegrad.types import Array, IntArray
 
 
@@ -27,6 +30,8 @@ class Whitened(Potential):
         self.centre = np.ascontiguousarray(centre, self.dtype)
         upper = np.linalg.inv(np.asarray(factor, np.float64)).T  # S, upper triangular
         self._columns, self._rows = (np.ascontiguousarray(m, self.dtype) for m in (upper.T, upper))
+        if (inner := getattr(potential, "bound", None)) is not None:
+            self.bound = WhitenedBound(inner, self.centre, self._columns, self._rows)
 
     def original(self, z: Array) -> Array:
         """θ = θ* + S z of every row of ``z``."""
@@ -69,3 +74,24 @@ def _backward(gradient, rows, out):  # type: ignore[no-untyped-def]
             weight, row, part = gradient[r, c], rows[c, c:], out[r, c:]
             for i in range(row.shape[0]):
                 part[i] += weight * row[i]
+
+
+class WhitenedBound(NamedTuple):
+    """What compiled callers need of a whitened model whose U is compiled too."""
+
+    inner: Any
+    centre: Any
+    columns: Any
+    rows: Any
+
+
+@gradient_with(WhitenedBound)
+def _bound_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+    """At z, which compiled callers of any model call theta."""
+    inner, centre, columns, rows = bound
+    original, gradient = np.empty_like(theta), np.empty_like(theta)
+    _forward(theta, centre, columns, original)
+    if not gradient_of(inner, original, indices, gradient):  # type: ignore[no-untyped-call]
+        return False
+    _backward(gradient, rows, out)
+    return True
