@@ -9,10 +9,11 @@ HEAD = """# Benchmarks
 
 <!-- Written by `make bench` from benchmarks/results.json. Do not edit: run it again. -->
 
-stalegrad beside what one would use instead, measured in one run of `make bench` on one machine: the same data, model,
-minibatch size and step; candidates take turns where each runs several times, so that a slow second hurts them alike;
-compilation and warm-up are outside the timing; the number of threads is fixed. Peers are written as their own
-documentation has it and, where we know how, faster than that. Where a peer is faster than we are, the table shows it.
+stalegrad beside what one would use instead, on one machine: the same data, model, minibatch size and step, all
+candidates of a section in one run (`make bench` measures all sections, or `--only` some of them again). Candidates take
+turns where each runs several times, so that a slow second hurts them alike; compilation and warm-up are outside the
+timing; the number of threads is fixed. Peers are written as their own documentation has it and, where we know how,
+faster than that. Where a peer is faster than we are, the table shows it.
 """
 
 READING = """## How to read it

@@ -43,9 +43,10 @@ def curves(picture: Mapping[str, Any]) -> Figure:
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     for number, (label, (x, y)) in enumerate(picture["series"].items()):
-        axes.plot(x, y, marker=".", label=label, color=COLOURS[number % len(COLOURS)])
+        again, colour = divmod(number, len(COLOURS))
+        axes.plot(x, y, marker=".", label=label, color=COLOURS[colour], linestyle="--" if again else "-")
     axes.set(title=picture["title"], xlabel=picture["x"], ylabel=picture["y"], xscale="log", yscale="log")
     axes.grid(alpha=0.25)
-    axes.legend(fontsize="small", frameon=False)
+    figure.legend(fontsize="small", frameon=False, loc="outside right center")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
