@@ -32,7 +32,7 @@ _TURN = 64  # updates of a chain before it is the next chain's turn
 _TURN_OF_BLOCKS = 2048  # likewise, of a chain that advances in compiled blocks
 WORTH_A_BLOCK = 50_000
 """So many updates are worth compiling a loop for the model and kernel at hand, see :mod:`stalegrad.engines.block`."""
-WORTH_LOADING = 2000
+WORTH_LOADING = 10_000
 """So many are worth loading one from disk that was compiled before."""
 
 
