@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from stalegrad.engines.freed_memory import keep_freed_memory
 from stalegrad.engines.mpi import packet as p
 from stalegrad.engines.mpi.link import Line
 from stalegrad.engines.waiting import Doze, Nap
@@ -45,7 +44,6 @@ class Hand:
 
     def work(self) -> None:
         """Work until every server has said that it is over."""
-        keep_freed_memory()
         for post in self._posts:
             post.line.listen()
         with _deaf():

@@ -18,7 +18,6 @@ from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError
 
 from stalegrad.engines.caller import attend
 from stalegrad.engines.desk import Call, Work
-from stalegrad.engines.freed_memory import keep_freed_memory
 from stalegrad.engines.ray.engine import Ray
 from stalegrad.engines.ray.packing import unpack_model, unpack_point
 from stalegrad.worker import Worker
@@ -37,7 +36,6 @@ def work(
     settings: Ray,
 ) -> None:
     """A worker: it serves one server until it is sent home."""
-    keep_freed_memory()
     caller = Caller(server, settings.timeout)
     with Heart(server, number, incarnation, settings):
         try:
