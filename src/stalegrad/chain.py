@@ -115,7 +115,7 @@ class Chain:
             pairs, used = [(constant, constant)], np.full(updates, constant)
         else:
             ahead = np.array([float(self.kernel.schedule(self.version + k)) for k in range(updates + 1)])
-            used = ahead[:-1] if step_sizes is None else step_sizes
+            used = ahead[:-1] if step_sizes is None else np.asarray(step_sizes, np.float64)
             pairs = list(zip(used.tolist(), ahead[1:].tolist(), strict=True))
         return np.array([self.kernel.coefficients(*pair) for pair in pairs], self.position.dtype), used
 

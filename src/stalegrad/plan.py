@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
@@ -14,7 +14,7 @@ from stalegrad.architectures import Architecture, StaleGradients, architecture_t
 from stalegrad.architectures.base import Place, Setting
 from stalegrad.chain import Chain
 from stalegrad.checks import finite_array, one_of, whole_number
-from stalegrad.diagnostics.step_finder import FoundStepSize, find_step_size
+from stalegrad.diagnostics.step_finder import find_step_size
 from stalegrad.draws import Thinning
 from stalegrad.engines import Engine
 from stalegrad.engines.base import ALONE, Team, team_of
@@ -247,19 +247,30 @@ def with_found_step_sizes(plan: Plan, progress: bool) -> Plan:
     """The plan with a number wherever a step size was to be found: by one process, for all of them."""
     if not any(kernel.undecided for kernel in plan.kernels):
         return plan
-    staleness = plan.workers - 1 if plan.max_staleness is None else min(plan.workers - 1, plan.max_staleness)
+    staleness = staleness_by_turns(plan.workers, plan.max_staleness)
 
-    def find() -> list[float | None]:
-        found: dict[Kernel, FoundStepSize] = {}
-        for s, kernel in enumerate(plan.kernels):
-            if kernel.undecided and kernel not in found:
-                found[kernel] = find_step_size(
-                    plan.potential, kernel, staleness=staleness, initial=plan.start[s], seed=plan.seed,
-                    gradients=min(max(plan.servers * plan.steps // 10, 2_000), 50_000), progress=progress,
-                )  # fmt: skip
-                if progress:
-                    print(found[kernel], file=sys.stderr)
-        return [found[kernel].step_size if kernel.undecided else None for kernel in plan.kernels]
+    def find(server: int, kernel: Kernel) -> float:
+        found = find_step_size(
+            plan.potential, kernel, staleness=staleness, initial=plan.start[server], seed=plan.seed,
+            gradients=min(max(plan.servers * plan.steps // 10, 2_000), 50_000), progress=progress,
+        )  # fmt: skip
+        if progress:
+            print(found, file=sys.stderr)
+        return found.step_size
 
-    known = plan.team.first(find, json.dumps, json.loads)
+    known = plan.team.first(lambda: found_step_sizes(plan.kernels, find), json.dumps, json.loads)
     return replace(plan, kernels=decided(plan.kernels, known, "Give a step size."))
+
+
+def found_step_sizes(kernels: Sequence[Kernel], find: Callable[[int, Kernel], float]) -> list[float | None]:
+    """A step size for each chain that leaves it to be found, found once for equal kernels; None for the others."""
+    found: dict[Kernel, float] = {}
+    for server, kernel in enumerate(kernels):
+        if kernel.undecided and kernel not in found:
+            found[kernel] = find(server, kernel)
+    return [found.get(kernel) for kernel in kernels]
+
+
+def staleness_by_turns(workers: int, max_staleness: int | None) -> int:
+    """τ of workers that are equally fast, within the bound."""
+    return workers - 1 if max_staleness is None else min(workers - 1, max_staleness)

@@ -1,5 +1,7 @@
 """Updates in compiled blocks: the same bits as one after the other in Python, whatever the run is like."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -147,3 +149,15 @@ class _Counted:
 
     def __getattr__(self, name):
         return getattr(self._function, name)
+
+
+def test_recorded_step_sizes_of_any_precision_are_taken_as_they_are(monkeypatch):
+    run = sg.sample(MODELS["linear"], KERNELS["sgld"], steps=60, engine="inline", progress=False)
+    chain = run.trace.chains[0]
+    steps = np.linspace(1e-3, 2e-3, 60, dtype=np.float32)
+    trace = dataclasses.replace(run.trace, chains=(dataclasses.replace(chain, step_size=steps),))
+    plain = sg.replay(trace, MODELS["linear"], KERNELS["sgld"])
+    monkeypatch.setattr(inline, "WORTH_A_BLOCK", 1)
+    blocks = sg.replay(trace, MODELS["linear"], KERNELS["sgld"])
+    assert_equal(plain, blocks)
+    np.testing.assert_array_equal(blocks.trace.chains[0].step_size, steps.astype(np.float64))

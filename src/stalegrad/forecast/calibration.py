@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from stalegrad.errors import ArgumentError, GradientError
 from stalegrad.experiments.scaling import updates_per_second
 from stalegrad.jobs import JobFile
 from stalegrad.kernels import Kernel
-from stalegrad.plan import kernels_for
+from stalegrad.plan import decided, found_step_sizes, kernels_for, staleness_by_turns
 from stalegrad.potentials import Minibatches, Potential
 from stalegrad.result import Run, RunFailed
 from stalegrad.run import sample
@@ -142,8 +142,15 @@ def calibrate(
     gradients, variation, busy = _time_gradients(potential, seconds / 5, seed)
     if any(kernel.undecided for kernel in kernels):
         report("step sizes that work")
+        staleness = staleness_by_turns(job.workers, job.max_staleness)
         affordable = int(seconds / 4 / gradients[potential.batch_size])
-        kernels = _with_step_sizes(kernels, potential, job.workers, affordable, seed)
+        budget = min(max(affordable, _FEWEST_TO_FIND), _MOST_TO_FIND)
+
+        def find(server: int, kernel: Kernel) -> float:
+            options: dict[str, Any] = {"staleness": staleness, "gradients": budget, "seed": seed, "progress": False}
+            return find_step_size(potential, kernel, **options).step_size
+
+        kernels = decided(kernels, found_step_sizes(kernels, find), "Give a step size.")
     report("updates")
     update = _time_updates(potential, kernels[0], seconds / 20, seed)
     runs = _Runs(job, potential, kernels, engine, seed)
@@ -263,19 +270,6 @@ def _time_gradients(potential: Potential, seconds: float, seed: int) -> tuple[di
             variation = (high - low) / 1.35 / medians[size]  # the quartiles of a normal are 1.35 deviations apart
     passed = time.perf_counter() - begun
     return medians, variation, max(0.0, 1 - (time.process_time() - worked) / passed)
-
-
-def _with_step_sizes(
-    kernels: tuple[Kernel, ...], potential: Potential, workers: int, affordable: int, seed: int
-) -> tuple[Kernel, ...]:
-    """The kernels with a number wherever the step size was to be found."""
-    gradients = min(max(affordable, _FEWEST_TO_FIND), _MOST_TO_FIND)
-    found = {
-        kernel: find_step_size(potential, kernel, workers=workers, gradients=gradients, seed=seed, progress=False)
-        for kernel in dict.fromkeys(kernels)
-        if kernel.undecided
-    }
-    return tuple(kernel.with_step_size(found[kernel].step_size) if kernel in found else kernel for kernel in kernels)
 
 
 def _time_updates(potential: Potential, kernel: Kernel, seconds: float, seed: int) -> float:

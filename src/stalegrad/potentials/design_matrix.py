@@ -9,8 +9,8 @@ are made of, :func:`margins` and :func:`accumulate`, exist for all forms; compil
   1, as with one-hot features: that halves the memory to walk through;
 * ``(ones, length)`` with a row of uint8 for each x_i, whose first ``length`` entries are the columns of its ones: for
   narrow tables of one-hot features, whose rows have (nearly) equally many. Short rows are filled up with the number of
-  a column that does not exist. It is an eighth of the memory, and loops over rows of one length need no guess when they
-  end and can go through several rows side by side. The bits are those of the form before.
+  a column that does not exist. It is a quarter of the memory, and loops over rows of one length need no guess when
+  they end. The bits are those of the form before.
 """
 
 from typing import Any
