@@ -3,6 +3,7 @@
 import shlex
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -74,6 +75,16 @@ class TwoHosts:
             self._ip(host, "link", "set", self.card, "addrgenmode", "none")  # IPv6 would take a second to settle
             self._ip(host, "address", "add", f"{address}/24", "dev", self.card)
             self._ip(host, "link", "set", self.card, "up")
+        for host in range(len(self.addresses)):
+            self._await_carrier(host)
+
+    def _await_carrier(self, host):
+        """The kernel notices up to a second later that the other end is up too; MPI does not use a card before that."""
+        deadline = time.monotonic() + 30.0
+        while "state UP" not in self._ip(host, "-o", "link", "show", "type", "veth").stdout:
+            if time.monotonic() > deadline:
+                pytest.fail(f"host {host} sees nobody at the other end of its cable")
+            time.sleep(0.02)
 
     def _ip(self, host, *arguments, check=True):
         command = self.command(host, "ip", *arguments)
