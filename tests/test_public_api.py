@@ -1,13 +1,16 @@
 """What ``import stalegrad`` gives, and what it leaves alone."""
 
+import pytest
+
 import stalegrad
 
 EXPECTED = [
     "BAOAB", "PSGLD", "SGHMC", "SGLD", "SGNHT", "SGRLD", "UBU", "ArgumentError", "Auxiliary", "Consensus",
     "DatasetError", "Downpour", "Elastic", "Estimate", "Exponential", "GradientError", "LogNormal", "MissingExtra",
     "Network", "Recipe", "Run", "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError", "VisitingShards",
-    "WorkerNoise", "architectures", "datasets", "diagnostics", "engines", "find_step_size", "load", "metrics",
-    "models", "potentials", "priors", "replay", "resume", "sample", "schedules", "simulate", "theory",
+    "WorkerNoise", "architectures", "datasets", "diagnostics", "engines", "estimates", "find_step_size", "kernels", "load",
+    "metrics", "models", "potentials", "priors", "replay", "resume", "sample", "schedules", "simulate",
+    "simulation", "store", "testing", "theory",
 ]  # fmt: skip
 
 
@@ -23,12 +26,30 @@ def test_nothing_else_is_public():
     assert public - modules <= set(EXPECTED)
 
 
-def test_importing_loads_nothing_heavy(fresh_python):
+def test_importing_loads_only_what_is_used(fresh_python):
+    """A name is imported when it is first used, with what it needs; until then not even numba is."""
+    code = """
+import sys, stalegrad
+print("sample" in dir(stalegrad), "numba" in sys.modules, "stalegrad.run" in sys.modules)
+stalegrad.sample
+print("numba" in sys.modules, "stalegrad.run" in sys.modules)
+"""
+    done = fresh_python("-c", code)
+    assert (done.stdout.split(), done.stderr) == (["True", "False", "False", "True", "True"], "")
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match=r"^No stalegrad attribute sampel$"):
+        stalegrad.sampel  # noqa: B018
+
+
+def test_all_names_together_load_nothing_heavy(fresh_python):
     """numba itself looks for scipy, so what is counted is what comes on top of numba."""
     code = """
 import sys, numba
 before = set(sys.modules)
-import stalegrad
+from stalegrad import *
+assert callable(sample)
 heavy = {
     "torch", "jax", "jaxlib", "scipy", "matplotlib", "ray", "mpi4py", "rich", "typer", "click", "numpyro",
     "arviz_base", "arviz_plots", "arviz_stats", "pandas", "sklearn", "xarray", "zarr",
@@ -45,6 +66,7 @@ import sys
 names = ["torch", "jax", "numpyro", "scipy", "sklearn", "matplotlib", "ray", "mpi4py", "rich", "typer"]
 sys.modules.update(dict.fromkeys(names))
 import stalegrad
+from stalegrad import *
 print(stalegrad.__version__)
 """
     done = fresh_python("-c", code)
