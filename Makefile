@@ -24,7 +24,7 @@ BENCH   := .venv-bench
 QUICK   ?=
 BENCH_OPTIONS ?=
 
-.PHONY: help demo test test-clusters check-statistics lint format bench clean distclean
+.PHONY: help demo test pytest test-clusters check-statistics lint format bench clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,12 @@ help:  ## list the commands
 demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demonstration into demo-output/
 	$(BIN)/stalegrad demo --out $(DEMO)
 
-test: lint  ## install everything for development in .venv, check style, types and layers, run all tests but those of clusters
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS)
+test: $(VENV)/.installed-test  ## install everything for development in .venv, check style, types and layers, run all tests but those of clusters
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint pytest
+
+# Beside lint, which takes one core for most of a minute. The + lets its output through at once, lint's comes in one piece.
+pytest: $(VENV)/.installed-test
+	+$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS)
 
 test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (6 minutes, most of it waiting)
 	$(BIN)/python -m pytest $(CLUSTERS)

@@ -8,8 +8,8 @@ EXPECTED = [
     "BAOAB", "PSGLD", "SGHMC", "SGLD", "SGNHT", "SGRLD", "UBU", "ArgumentError", "Auxiliary", "Consensus",
     "DatasetError", "Downpour", "Elastic", "Estimate", "Exponential", "GradientError", "LogNormal", "MissingExtra",
     "Network", "Recipe", "Run", "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError", "VisitingShards",
-    "WorkerNoise", "architectures", "datasets", "diagnostics", "engines", "estimates", "find_step_size", "kernels", "load",
-    "metrics", "models", "potentials", "priors", "replay", "resume", "sample", "schedules", "simulate",
+    "WorkerNoise", "architectures", "datasets", "diagnostics", "engines", "estimates", "find_step_size", "kernels",
+    "load", "metrics", "models", "potentials", "priors", "replay", "resume", "sample", "schedules", "simulate",
     "simulation", "store", "testing", "theory",
 ]  # fmt: skip
 
