@@ -9,7 +9,6 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from stalegrad.admission import Assignment
 from stalegrad.checks import by_worker, whole_number
 from stalegrad.engines.base import Job, Outcome
 from stalegrad.engines.conductor import conduct
+from stalegrad.engines.inbox import Inbox
 from stalegrad.engines.service import Arrival, Care, Delivery, Failure, Ready
 from stalegrad.server import Gradient
 from stalegrad.types import Array
@@ -56,17 +56,18 @@ class _Slot:
     """One incarnation of a worker: its inbox, and buffers that nobody else writes while it has work."""
 
     def __init__(self, like: Array) -> None:
-        self.inbox: SimpleQueue[Assignment | None] = SimpleQueue()
+        self.inbox: Inbox[Assignment | None] = Inbox()
         self.point, self.gradient = np.empty_like(like), np.empty_like(like)
 
 
 class ThreadLink:
-    """Queues between a server's thread and its workers' threads."""
+    """Inboxes between a server's thread and its workers' threads."""
 
     def __init__(self, job: Job, server: int, slow: Mapping[int, float]) -> None:
         self._job, self._server, self._slow = job, server, slow
         self._like = np.empty((1, job.potential.size), job.potential.dtype)
-        self._arrivals: SimpleQueue[Arrival] = SimpleQueue()
+        self._arrivals: Inbox[Arrival] = Inbox()
+        self._sent: Inbox[Assignment | None] | None = None  # to the worker that has not been rung for
         self._slots: dict[int, _Slot] = {}
         self._threads: list[threading.Thread] = []
 
@@ -83,17 +84,18 @@ class ThreadLink:
         thread.start()
 
     def send(self, assignment: Assignment, point: Array) -> None:
-        """Copy the point into the worker's buffer and wake it."""
+        """Copy the point into the worker's buffer and wake it, at the latest when the server waits."""
+        if self._sent is not None:
+            self._sent.ring()
         slot = self._slots[assignment.worker]
         np.copyto(slot.point, point)
         slot.inbox.put(assignment)
+        self._sent = slot.inbox
 
     def receive(self, timeout: float) -> Arrival | None:
         """Wait for a worker."""
-        try:
-            return self._arrivals.get(timeout=timeout)
-        except Empty:
-            return None
+        sent, self._sent = self._sent, None
+        return self._arrivals.get(timeout, waking=sent)
 
     def discard(self, worker: int) -> None:
         """Let the thread end when it next looks; what it may still send carries its old incarnation."""
@@ -114,7 +116,7 @@ class ThreadLink:
         pause = self._slow.get(number, 0.0)
         self._arrivals.put(Ready(number, incarnation))
         try:
-            while (assignment := slot.inbox.get()) is not None:
+            while (assignment := slot.inbox.get(waking=self._arrivals)) is not None:
                 begun = time.perf_counter()
                 worker.compute(slot.point, assignment.count, slot.gradient)
                 seconds = time.perf_counter() - begun
