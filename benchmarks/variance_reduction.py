@@ -45,6 +45,7 @@ def main() -> None:
     cores.one_core()
 
     import stalegrad as sg
+    from stalegrad.engines.inline import WORTH_A_BLOCK
 
     data, test = a9a_like.load(), a9a_like.load(test=True)
     plain = sg.potentials.Logistic(data.csr(), data.y, batch_size=given.batch_size, dtype=np.float64)
@@ -83,7 +84,7 @@ def main() -> None:
             initial=anchored.anchor, seed=seed, engine="inline", progress=False,
         )  # fmt: skip
 
-    updates = 50_000 if given.rounds > 1 else 100  # so many are executed in compiled blocks, where a model has them
+    updates = WORTH_A_BLOCK if given.rounds > 1 else 100  # in compiled blocks, where a model has them
     cases = [harness.Case(name, lambda name=name: run(name, updates), updates) for name in models]
     timings = harness.measure(cases, rounds=given.rounds, clock=time.process_time)
     draws = reference.draws[0][-200:][:: max(1, len(reference.draws[0][-200:]) // 20)]
