@@ -33,7 +33,7 @@ _TURN_OF_BLOCKS = 2048  # likewise, of a chain that advances in compiled blocks
 WORTH_A_BLOCK = 100_000
 """So many updates are worth compiling a loop for the model and kernel at hand, see :mod:`stalegrad.engines.block`.
 
-That takes 3 to 8 s, and an update then 2 to 30 µs instead of 12 to 40: the first such run may lose, the next ones gain."""
+That takes 3 to 8 s, and an update then 2 to 30 µs instead of 12 to 40: the first such run may lose, later ones gain."""
 WORTH_LOADING = 10_000
 """So many are worth loading one from disk that was compiled before."""
 
