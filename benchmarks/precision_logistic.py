@@ -47,7 +47,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description="Seconds to a given precision on logistic regression.")
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=16_000, help="of each run (default %(default)s)")
+    parser.add_argument("--steps", type=int, default=24_000, help="of each run (default %(default)s)")
     parser.add_argument("--thin", type=int, default=200)
     parser.add_argument("--batch-size", type=int, default=50)
     parser.add_argument("--step-size", type=float, default=5e-4)
