@@ -17,14 +17,26 @@ PYTHON  ?=
 WORKERS ?= auto
 # Tests of MPI and Ray start many processes and wait for timeouts: they run apart, one after the other, in a process that
 # has not imported JAX, because Ray forks it.
-CLUSTERS := tests/clusters
+CLUSTERS := tests/engines/clusters
 DEMO    ?= demo-output
 # The benchmarks have peers that nobody else needs, and an environment of their own for them.
 BENCH   := .venv-bench
 QUICK   ?=
+# The lowest versions that are allowed have an environment of their own, too. What they warn of is not for us to mend.
+LOWEST  := .venv-lowest
+LOWEST_TESTS := tests/_internal tests/analysis/plots tests/analysis/report tests/cli tests/datasets/test_files.py \
+	tests/kernels/test_recipe.py tests/potentials tests/protocol tests/runs tests/sklearn/test_use.py
 BENCH_OPTIONS ?=
+# How long a soak lasts, the seed of its plan of faults, how many bad inputs it tries after them, and more of its
+# options, such as --engines processes ray.
+MINUTES ?= 20
+SEED    ?= 0
+INPUTS  ?= 20000
+SOAK_OPTIONS ?=
+MUTATE_OPTIONS ?=
+ORDER   ?= 1
 
-.PHONY: help demo test pytest test-clusters check-statistics lint format bench clean distclean
+.PHONY: help demo test pytest test-long test-clusters test-lowest test-alone mutate soak check-statistics lint format bench clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,18 +44,36 @@ help:  ## list the commands
 demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demonstration into demo-output/
 	$(BIN)/stalegrad demo --out $(DEMO)
 
-test: $(VENV)/.installed-test  ## install everything for development in .venv, check style, types and layers, run all tests but those of clusters
+test: $(VENV)/.installed-test  ## install everything for development in .venv, check style, types and layers, run the tests (under 8 minutes)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint pytest
 
 # Beside lint, which takes one core for most of a minute. The + lets its output through at once, lint's comes in one piece.
 pytest: $(VENV)/.installed-test
-	+$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS)
+	+$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS) -m "not long"
+
+test-long: $(VENV)/.installed-test  ## the tests that take longer: statistics of the samplers, kills, experiments, examples, benchmarks (10 minutes)
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS) -m long
 
 test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (6 minutes, most of it waiting)
 	$(BIN)/python -m pytest $(CLUSTERS)
 
+test-lowest: $(LOWEST)/.installed  ## the tests of what others' packages do for us, with the lowest versions that pyproject.toml allows, in .venv-lowest
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal -m "not long" -o filterwarnings=default $(LOWEST_TESTS)
+
+soak: $(VENV)/.installed-test  ## faults of every kind on every engine by turns, with a table in soak-output/; then bad input (20 minutes and more; MINUTES=60 for an hour, SEED=1 for others)
+	@status=0; \
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) $(SOAK_OPTIONS) || status=$$?; \
+	STALEGRAD_BAD_INPUTS=$(INPUTS) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 tests/bad_input || status=$$?; \
+	exit $$status
+
 check-statistics: $(VENV)/.installed-test  ## calibration and joint-distribution tests of every sampler at full size, with a table (11 minutes of one core)
 	$(BIN)/python -m pytest tests/statistics --full -n $(WORKERS) --maxprocesses 4 --dist worksteal
+
+test-alone: $(VENV)/.installed-test  ## every file of tests in a process of its own, its tests in random order (30 minutes; ORDER is the seed)
+	$(BIN)/python -m tests.alone --order $(ORDER)
+
+mutate: $(VENV)/.installed-test  ## put defects into copies of the source, one at a time, and see that the tests notice (2 hours; MUTATE_OPTIONS="--only protocol" for some)
+	$(BIN)/python -m tests.mutations.run $(MUTATE_OPTIONS)
 
 lint: $(VENV)/.installed-test  ## formatting, lint, types and import layers, without the tests
 	$(BIN)/ruff format --check .
@@ -59,11 +89,11 @@ bench: $(BENCH)/.installed  ## time stalegrad beside its peers, in .venv-bench, 
 	$(BENCH)/bin/python benchmarks/suite.py $(if $(QUICK),--quick) $(BENCH_OPTIONS)
 
 clean:  ## remove caches and results; keep .venv
-	rm -rf $(DEMO) bench-output build dist .hypothesis .import_linter_cache .mypy_cache .numba_cache .pytest_cache .ruff_cache
+	rm -rf $(DEMO) bench-output soak-output build dist .hypothesis .import_linter_cache .mutate .mypy_cache .numba_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-distclean: clean  ## remove .venv and .venv-bench as well
-	rm -rf $(VENV) $(BENCH)
+distclean: clean  ## remove .venv, .venv-bench and .venv-lowest as well
+	rm -rf $(VENV) $(BENCH) $(LOWEST)
 
 # The stamps make a second run cheap: pip is called again only when the dependencies may have changed.
 # The package is installed in place (-e), so a change of the source needs no new installation.
@@ -80,7 +110,15 @@ $(BENCH)/.installed: pyproject.toml constraints.txt | $(BENCH)/bin/python
 	$(BENCH)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'
 	@touch $@
 
-$(BIN)/python $(BENCH)/bin/python:
+# Wheels only: the lowest version of a range must be one that users can install without compilers.
+$(LOWEST)/.installed: pyproject.toml constraints.txt tests/lowest.py | $(LOWEST)/bin/python
+	$(LOWEST)/bin/python tests/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --only-binary :all: \
+	  --constraint $(LOWEST)/constraints.txt pytest pytest-xdist hypothesis \
+	  --editable '.[arviz,demo,examples,jax,mpi,numpyro,ray,sklearn,torch]'
+	@touch $@
+
+$(BIN)/python $(BENCH)/bin/python $(LOWEST)/bin/python:
 	@for python in $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14); do \
 	  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
 	    echo "creating $(@D:/bin=) with $$("$$python" --version)"; \

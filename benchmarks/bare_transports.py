@@ -1,8 +1,8 @@
-"""What engines are measured against: a point goes down, a gradient comes up, and nobody keeps any books.
+"""What engines are measured against: a point goes down, a gradient comes up, and nothing is recorded.
 
 Each function answers as many gradients as it can for some seconds and returns how many those were a second. There is no
-version, no staleness, no trace, no minibatch, no check; the server copies its point to whoever has answered and, if
-asked to, makes the same update as the engine does.
+version, no staleness, no trace, no minibatch, no check; the server copies its point to the worker that has answered
+and, if asked to, makes the same update as the engine does.
 """
 
 import os
@@ -17,9 +17,10 @@ import numpy as np
 
 import stalegrad as sg
 from burning import Burning
-from stalegrad.chain import Chain
-from stalegrad.engines.shared import Bell, Slots, anonymous_file
-from stalegrad.engines.waiting import Doze, Nap
+from stalegrad.engines import message as m
+from stalegrad.engines.processes.shared import Slots, WakeUp, anonymous_file
+from stalegrad.engines.waiting import AdaptiveWait, PollingSleep
+from stalegrad.protocol.chain import Chain
 
 _INDICES = np.zeros((1, 1), np.int64)
 
@@ -71,8 +72,8 @@ def threads(load: Load) -> float:
             gradient(points[worker], gradients[worker])
             arrivals.put(worker)
 
-    crew = [threading.Thread(target=work, args=(worker,)) for worker in range(load.workers)]
-    for thread, inbox in zip(crew, inboxes, strict=True):
+    running = [threading.Thread(target=work, args=(worker,)) for worker in range(load.workers)]
+    for thread, inbox in zip(running, inboxes, strict=True):
         thread.start()
         inbox.put(True)
     count, begun = 0, time.perf_counter()
@@ -82,55 +83,55 @@ def threads(load: Load) -> float:
         np.copyto(points[worker], point)
         inboxes[worker].put(True)
         count += 1
-    for thread, inbox in zip(crew, inboxes, strict=True):
+    for thread, inbox in zip(running, inboxes, strict=True):
         inbox.put(False)
         thread.join()
     return count / passed
 
 
 def shared_memory(load: Load) -> float:
-    """Forked processes with the processes engine's memory and bells."""
+    """Forked processes with the processes engine's memory and wake-ups."""
     memory = anonymous_file(Slots.bytes(load.workers, load.parameters, np.float32))
     slots = Slots(memory, load.workers, load.parameters, np.float32)
-    server, bells = Bell.make(), [Bell.make() for _ in range(load.workers)]
-    children = [os.fork() or _child(load, slots, worker, bells[worker], server) for worker in range(load.workers)]
+    server, wake_ups = WakeUp.make(), [WakeUp.make() for _ in range(load.workers)]
+    children = [os.fork() or _child(load, slots, worker, wake_ups[worker], server) for worker in range(load.workers)]
     point, update = load.server()
-    for header, bell in zip(slots.headers, bells, strict=True):
-        header[Slots.STATE] = Slots.WORK
-        bell.ring()
+    for header, wake_up in zip(slots.headers, wake_ups, strict=True):
+        header[m.KIND] = m.WORK
+        wake_up.signal()
     count, begun = 0, time.perf_counter()
     while (passed := time.perf_counter() - begun) < load.duration:
         server.wait()
         for worker, header in enumerate(slots.headers):
-            if header[Slots.STATE] == Slots.DONE:
-                header[Slots.STATE] = Slots.WORK
+            if header[m.KIND] == m.DONE:
+                header[m.KIND] = m.WORK
                 update(slots.gradients[worker])
                 np.copyto(slots.points[worker], point)
-                bells[worker].ring()
+                wake_ups[worker].signal()
                 count += 1
-    for header, bell in zip(slots.headers, bells, strict=True):
-        while header[Slots.STATE] == Slots.WORK:
+    for header, wake_up in zip(slots.headers, wake_ups, strict=True):
+        while header[m.KIND] == m.WORK:
             time.sleep(0.001)
-        header[Slots.STATE] = Slots.STOP
-        bell.ring()
+        header[m.KIND] = m.STOP
+        wake_up.signal()
     for pid in children:
         os.waitpid(pid, 0)
-    for bell in (server, *bells):
-        bell.close()
+    for wake_up in (server, *wake_ups):
+        wake_up.close()
     os.close(memory)
     return count / passed
 
 
-def _child(load: Load, slots: Slots, worker: int, bell: Bell, server: Bell) -> int:
+def _child(load: Load, slots: Slots, worker: int, wake_up: WakeUp, server: WakeUp) -> int:
     """The life of a forked process; it does not return."""
     header, gradient = slots.headers[worker], load.gradient()
     while True:
-        bell.wait()
-        if header[Slots.STATE] == Slots.STOP:
+        wake_up.wait()
+        if header[m.KIND] == m.STOP:
             os._exit(0)
         gradient(slots.points[worker], slots.gradients[worker])
-        header[Slots.STATE] = Slots.DONE
-        server.ring()
+        header[m.KIND] = m.DONE
+        server.signal()
 
 
 def mpi(load: Load, spinning: bool) -> float | None:
@@ -154,10 +155,10 @@ def mpi(load: Load, spinning: bool) -> float | None:
             found.extend(MPI.Request.Testsome(requests) or ())
             return bool(found)
 
-        nap = Nap(look, Doze(look))
+        adaptive = AdaptiveWait(look, PollingSleep(look))
 
         def wait() -> list[int]:
-            nap.wait()
+            adaptive.wait()
             done = found.copy()
             found.clear()
             return done

@@ -160,7 +160,7 @@ def main() -> None:
 
     import torch
 
-    from stalegrad.diagnostics.convergence import convergence
+    from stalegrad.analysis.diagnostics.convergence import convergence
 
     torch.set_num_threads(1)
     model = problem(given.batch_size)

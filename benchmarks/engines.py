@@ -152,9 +152,9 @@ def serve_ray() -> None:
     import ray
 
     from stalegrad.engines.ray.connection import on_loopback
-    from stalegrad.engines.ray.security import token_of_our_own
+    from stalegrad.engines.ray.security import make_token
 
-    token_of_our_own()
+    make_token()
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  as all the others
     with tempfile.TemporaryDirectory(prefix="sg-", ignore_cleanup_errors=True) as folder, on_loopback():
         ray.init(

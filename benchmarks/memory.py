@@ -50,13 +50,13 @@ def sample(parameters: int, workers: int, started: str) -> None:
     """Sample until killed, with gradients that take 20 ms; touch the file once updates are being made."""
     steps = 1 << 30
 
-    class Told(Burning):
+    class SignalsStart(Burning):
         def gradients(self, theta, indices, out):  # type: ignore[no-untyped-def]
             super().gradients(theta, indices, out)
             if not os.path.exists(started):
                 Path(started).touch()
 
-    model = Told(parameters, 0.02)
+    model = SignalsStart(parameters, 0.02)
     model.fork_safe = True
     sg.sample(
         model, sg.SGHMC(step_size=1e-6, friction=10.0), steps=steps, workers=workers, thin=steps, engine="processes",

@@ -28,7 +28,9 @@ import images
 import network_peers
 from results import Bar, Result
 from samplers import Sampler
-from stalegrad.engines.freed_memory import keep_freed_memory  # so that nobody pays for pages that others gave back
+from stalegrad.engines.processes.freed_memory import (
+    keep_freed_memory,  # so that nobody pays for pages that others gave back
+)
 
 TITLES = {"lenet": "LeNet", "cifar10_quick": "Cifar10-Quick"}
 WANTED = {"lenet": {"posteriors": 1.5, "BlackJAX": 1.5}, "cifar10_quick": {"posteriors": 1.15, "BlackJAX": 1.8}}
@@ -72,21 +74,21 @@ class Task:
         """How Caffe trains it, at a fixed rate."""
         import stalegrad as sg
 
-        return sg.models.LENET if self.name == "lenet" else sg.models.CIFAR10_QUICK
+        return sg.networks.LENET if self.name == "lenet" else sg.networks.CIFAR10_QUICK
 
     @property
     def network(self) -> Callable[[], Any]:
         """Makes the torch module."""
         import stalegrad as sg
 
-        return getattr(sg.models, self.name)
+        return getattr(sg.networks, self.name)
 
     @cached_property
     def pixels(self) -> Callable[[Any], Any]:
         """From bytes to what the network wants."""
         import stalegrad as sg
 
-        return sg.models.lenet_pixels if self.name == "lenet" else sg.models.CentredPixels(self.data.X)
+        return sg.networks.lenet_pixels if self.name == "lenet" else sg.networks.CentredPixels(self.data.X)
 
     @cached_property
     def potential(self) -> Any:

@@ -18,12 +18,13 @@ from rich.console import Console
 from rich.table import Table
 
 import harness
-from stalegrad.experiments.scaling import updates_per_second
-from stalegrad.forecast import calibrate
-from stalegrad.forecast.contention import NO_BOUND, predict_here
-from stalegrad.jobs import JobFile, ModelFunction
+from stalegrad.planning import calibrate
+from stalegrad.planning.contention import NO_BOUND, predict_here
+from stalegrad.planning.scaling import updates_per_second
 from stalegrad.potentials import Potential
-from stalegrad.run import sample
+from stalegrad.protocol.settings import Settings
+from stalegrad.runs.jobs import JobFile, ModelFunction
+from stalegrad.runs.sample import sample
 
 MODELS = {
     "a9a, J=50": ModelFunction("a9a_like:logistic"),
@@ -65,7 +66,8 @@ def main() -> None:
     for _ in range(arguments.rounds):
         for name, model in MODELS.items():
             for engine in ENGINES:
-                job = JobFile(model=model, kernel={"name": "SGLD", "step_size": 1e-6}, steps=1, engine=engine)
+                kernel = {"name": "SGLD", "step_size": 1e-6}
+                job = JobFile(model=model, kernel=kernel, settings=Settings(steps=1), engine=engine)
                 made = one_round(job, job.potential(), arguments.workers, arguments.seconds)
                 cases.setdefault(f"{name}, {engine}", []).append(made)
     table = Table(title=f"Updates a second, predicted / measured = ratio: medians of {arguments.rounds}")

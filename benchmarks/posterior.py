@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import a9a_like
-from stalegrad.datasets import Dataset, SparseRows
+from stalegrad.datasets import Dataset
 from stalegrad.experiments.fig2_posterior import Posterior, posterior
 
 Floats = npt.NDArray[np.float32]
@@ -69,7 +69,7 @@ class Problem:
         model, d = self.posterior.potential, self.posterior.potential.size
         eye = np.eye(d, dtype=np.float32)
         S = (model.original(eye) - model.centre).T.astype(np.float64)
-        X = np.column_stack([self.data.X.toarray(), np.ones(len(self.data.X))])
+        X = np.column_stack([self.data.X.toarray(), np.ones(self.data.X.shape[0])])
         centre = model.centre.astype(np.float64)
         parts = X @ S, X @ centre, self.data.y > 0, S.T @ centre, S.T @ S
         return WhitenedRows(*(np.ascontiguousarray(part, np.float32) for part in parts))
@@ -108,8 +108,6 @@ def problem(batch_size: int) -> Problem:
     return Problem(data.source, dataset, batch_size)
 
 
-def _dataset_part(data: a9a_like.LogisticData) -> tuple[SparseRows, Any]:
+def _dataset_part(data: a9a_like.LogisticData) -> tuple[Any, Any]:
     """Without the column of ones, which :func:`posterior` adds itself; labels −1 and +1."""
-    csr = data.csr()[:, : data.n_columns - 1].tocsr()
-    rows = SparseRows(csr.data, csr.indices, csr.indptr, csr.shape)
-    return rows, np.where(data.y > 0, 1, -1)
+    return data.csr()[:, : data.n_columns - 1].tocsr(), np.where(data.y > 0, 1, -1)

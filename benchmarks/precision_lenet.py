@@ -22,7 +22,9 @@ from crossing import first_below
 from networks import Task
 from posteriors_peer import Chain
 from results import Result
-from stalegrad.engines.freed_memory import keep_freed_memory  # so that nobody pays for pages that others gave back
+from stalegrad.engines.processes.freed_memory import (
+    keep_freed_memory,  # so that nobody pays for pages that others gave back
+)
 
 TEXT = """
 SGHMC on LeNet (MNIST or images of its shape), J = {batch_size}, step and friction from Caffe's learning rate and

@@ -63,7 +63,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def ours(model: Problem, given: argparse.Namespace, workers: int, all_cores: set[int]) -> Chain:
     """One worker inline, or worker processes on all cores."""
     import stalegrad as sg
-    from stalegrad.engines.inline import WORTH_A_BLOCK
+    from stalegrad.protocol.executor import WORTH_A_BLOCK
 
     potential, kernel = model.posterior.potential, Sampler(given.step_size).ours()
     if workers == 1:  # a run that is long enough has the loop compiled that shorter ones then use
@@ -132,7 +132,7 @@ def main() -> None:
 
     import torch
 
-    from stalegrad.diagnostics.convergence import convergence
+    from stalegrad.analysis.diagnostics.convergence import convergence
 
     torch.set_num_threads(1)
     model = problem(given.batch_size)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import harness
 import server
 from results import Result
-from stalegrad.experiments.times import updates_per_second
-from stalegrad.simulation import LogNormal, Network, simulate
+from stalegrad.engines.simulation import LogNormal, Network, simulate
+from stalegrad.planning.scaling import updates_per_second
 
 LINK = 1.25e9
 """Bytes a second of ten gigabits."""

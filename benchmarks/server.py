@@ -12,17 +12,18 @@ Candidates take turns on the same sizes:
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import harness
 from results import Bar, Result
+from stalegrad._internal.jit import compiled
 from stalegrad.engines import available_cores
-from stalegrad.engines.shards import split_over
-from stalegrad.jit import compiled
+from stalegrad.engines.update_threads import split_over
+from stalegrad.experiments.times import WorkerTimes, time_worker
 from stalegrad.kernels import PSGLD, SGHMC, SGLD, SGNHT, Address, Kernel
-from stalegrad.kernels.base import Split, whole
+from stalegrad.kernels.fused import Split, whole
 
 KERNELS: dict[str, Kernel] = {
     "SGLD": SGLD(step_size=1e-3),
@@ -138,28 +139,12 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     return harness.parse(parser, given, parameters=[10_000, 200_000], round_trips=8, rounds=2)
 
 
-class RoundTrip(NamedTuple):
-    """Seconds of a gradient of LeNet on its way: ``served`` is all that the server does for it, its update included."""
-
-    gradient: float
-    variation: float
-    update: float
-    served: float
-    exchange: float
-
-
-def round_trip(count: int) -> RoundTrip:
-    """Measured with one worker process, over so many gradients."""
+def round_trip(count: int) -> WorkerTimes:
+    """Of a gradient of LeNet, measured with one worker process, over so many gradients."""
     from networks import Task
-    from stalegrad.experiments.times import measure_times, time_step
 
     task = Task("lenet")
-    potential, kernel = task.potential, task.sampler.ours()
-    step = time_step(potential, kernel, count)
-    alone = measure_times(potential, kernel, 1, "processes", steps=count)
-    served = max(alone.served or 0.0, step.update)
-    rest = max(0.0, 1 / alone.updates_per_second - step.gradient - served)
-    return RoundTrip(step.gradient, step.variation, step.update, served, rest)
+    return time_worker(task.potential, task.sampler.ours(), "processes", steps=count, count=count)
 
 
 def main() -> None:

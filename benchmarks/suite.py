@@ -77,12 +77,12 @@ def main() -> int:
     folder = given.page.with_suffix("")
     drawn = pictures.draw_all(document, folder)
     given.page.write_text(page.text(document, drawn, folder.name), encoding="utf-8")
-    tell(document)
+    print_results(document)
     print(f"written: {given.results}, {given.page}")
     return 1 if document["failed"] else 0
 
 
-def tell(document: dict[str, Any]) -> None:
+def print_results(document: dict[str, Any]) -> None:
     """The bars of all sections, and what failed, on the terminal."""
     table = Table(title="Bars" + (" (quick: the figures mean little)" if document["quick"] else ""))
     for number, heading in enumerate(("", "ours", "peer", "ratio", "bar", "holds")):

@@ -47,8 +47,8 @@ def main() -> None:
     cores.one_core()
 
     import stalegrad as sg
-    from stalegrad.diagnostics.convergence import convergence
-    from stalegrad.engines.inline import WORTH_A_BLOCK
+    from stalegrad.analysis.diagnostics.convergence import convergence
+    from stalegrad.protocol.executor import WORTH_A_BLOCK
 
     problem = posterior.problem(given.batch_size)
     plain, phi = problem.posterior.potential, problem.posterior.phi

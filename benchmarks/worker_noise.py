@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 import harness
-from stalegrad.architectures import StaleGradients, WorkerNoise
-from stalegrad.architectures.base import Place
 from stalegrad.kernels import SGHMC, SGLD, SGNHT, Kernel
-from stalegrad.noise import Stream, normals
+from stalegrad.kernels.noise import Stream, normals
+from stalegrad.protocol.architectures import StaleGradients, WorkerNoise
+from stalegrad.protocol.architectures.base import Place
 
 KERNELS: dict[str, Kernel] = {
     "SGLD": SGLD(step_size=1e-3),

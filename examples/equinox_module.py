@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import stalegrad as sg
-from stalegrad.estimates import PredictiveAverage
+from stalegrad.analysis.estimates import PredictiveAverage
 
 
 def two_moons(n: int, seed: int) -> dict[str, np.ndarray]:

@@ -2,10 +2,10 @@
 
 numba keeps compiled loops on disk and looks at nothing but the time of their own file, so an edit of a function that
 others absorb would leave old code behind. A folder named after the source rules that out. The source that counts is
-every file with compiled code and whatever it imports.
+every file with compiled code, or with functions that it hands to those who compile them, and whatever it imports.
 """
 
-import ast
+import fcntl
 import hashlib
 import os
 import re
@@ -13,18 +13,32 @@ import shutil
 import subprocess
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHES = ROOT / ".numba_cache"
+COMPILES = re.compile(r"(numba|stalegrad\._internal\.jit|stalegrad\.kernels\.fused|stalegrad\.potentials\.compiled)\b")
+IMPORTS = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|.*)|import[ \t]+(.*))", re.MULTILINE)
+NAMES = re.compile(r"[\w.]+")
 WEEK = 7 * 24 * 3600.0
+
+# The same examples every time, and no opinion on how long they take: a busy machine is no defect.
+hypothesis.settings.register_profile(
+    "stalegrad",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("stalegrad")
 
 
 def _source_folder():
     """The folder of the source as it is now. Those of other states go once nobody has used them for a week."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(metadata.version("numba").encode())  # another version keeps other code
     for path in sorted(_compiled_files()):
         digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
     folder = CACHES / digest.hexdigest()[:16]
@@ -41,16 +55,13 @@ def _source_folder():
 
 
 def _compiled_files():
-    """Files that import numba or stalegrad.jit, and all of stalegrad that they import, directly or not."""
+    """Files that import what compiles functions, and all of stalegrad that they import, directly or not."""
     source = ROOT / "src"
     imports = {path: set(_imports(path)) for path in source.rglob("*.py")}
     files = {path: path.relative_to(source).with_suffix("").parts for path in imports}
     names = {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for path, parts in files.items()}
     del names["stalegrad"]  # the root gathers all modules and no compiled function needs it
-    found, todo = (
-        set(),
-        [path for path in imports if any(re.match(r"numba\b|stalegrad\.jit\b", n) for n in imports[path])],
-    )
+    found, todo = set(), [path for path in imports if any(COMPILES.match(name) for name in imports[path])]
     while todo:
         path = todo.pop()
         if path not in found:
@@ -60,17 +71,25 @@ def _compiled_files():
 
 
 def _imports(path):
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names))
+    """The names that a file imports, and those inside of them: read off its text, which is faster than parsing it."""
+    for module, names, modules in IMPORTS.findall(path.read_text()):
+        yield from (
+            (module, *(f"{module}.{name}" for name in NAMES.findall(names))) if module else NAMES.findall(modules)
+        )
 
 
-# Now and not in a hook: the next conftest.py may import stalegrad, and with it numba, which reads this once.
-if "numba" in sys.modules:
-    raise pytest.UsageError("numba was imported before tests/conftest.py could say where its cache is")
+# Now and not in a hook: the next conftest.py may import stalegrad, whose functions take it over as they are defined.
+if "stalegrad" in sys.modules:
+    raise pytest.UsageError("stalegrad was imported before tests/conftest.py could say where its cache is")
 os.environ["NUMBA_CACHE_DIR"] = str(_source_folder())
+if "numba" in sys.modules:  # numba has read it already
+    sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
+
+
+@pytest.fixture(scope="session")
+def compiled_files():
+    """The files whose source names the folder of compiled code."""
+    return _compiled_files()
 
 
 @pytest.fixture(scope="session")
@@ -91,7 +110,9 @@ def compiled():
     import stalegrad as sg  # not before: numba must know where its cache is
     from stalegrad.testing import KERNELS, small_model
 
-    for kernel in (*KERNELS, sg.SGHMC(step_size=0.02, friction=5.0)):
-        run = sg.sample(small_model(), kernel, steps=4, engine="threads", progress=False)
-        sg.replay(run.trace, small_model(), kernel)
-    small_model().full_gradient(small_model().initial())  # as models around it call it
+    with (Path(os.environ["NUMBA_CACHE_DIR"]) / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes that come second load what the first has compiled
+        for kernel in KERNELS:
+            run = sg.sample(small_model(), kernel, steps=4, engine="threads", progress=False)
+            sg.replay(run.trace, small_model(), kernel)
+        small_model().full_gradient(small_model().initial())  # as models around it call it

@@ -3,14 +3,16 @@
 import pytest
 
 import stalegrad
+from stalegrad.kernels import SAMPLERS
 
 EXPECTED = [
-    "BAOAB", "PSGLD", "SGHMC", "SGLD", "SGNHT", "SGRLD", "UBU", "ArgumentError", "Auxiliary", "Consensus",
+    *SAMPLERS, "ArgumentError", "Auxiliary", "Consensus",
     "DatasetError", "Downpour", "Elastic", "Estimate", "Exponential", "GradientError", "LogNormal", "MissingExtra",
-    "Network", "Recipe", "Run", "RunFailed", "StalegradError", "StoreError", "Trace", "TraceError", "VisitingShards",
-    "WorkerNoise", "architectures", "datasets", "diagnostics", "engines", "estimates", "find_step_size", "kernels",
-    "load", "metrics", "models", "potentials", "priors", "replay", "resume", "sample", "schedules", "simulate",
-    "simulation", "store", "testing", "theory",
+    "JobError", "Network", "Run", "RunFailed", "Shards", "StaleGradients", "StalegradError", "StoreError", "Trace",
+    "TraceError", "VisitingShards", "WorkerNoise", "architectures", "datasets", "diagnostics", "engines", "estimates",
+    "find_step_size", "kernels", "load", "metrics", "networks", "planning", "potentials", "priors", "protocol",
+    "replay", "runs", "analysis", "resume", "sample", "schedules", "simulate", "simulation", "store", "testing",
+    "theory",
 ]  # fmt: skip
 
 
@@ -30,9 +32,9 @@ def test_importing_loads_only_what_is_used(fresh_python):
     """A name is imported when it is first used, with what it needs; until then not even numba is."""
     code = """
 import sys, stalegrad
-print("sample" in dir(stalegrad), "numba" in sys.modules, "stalegrad.run" in sys.modules)
+print("sample" in dir(stalegrad), "numba" in sys.modules, "stalegrad.runs.sample" in sys.modules)
 stalegrad.sample
-print("numba" in sys.modules, "stalegrad.run" in sys.modules)
+print("numba" in sys.modules, "stalegrad.runs.sample" in sys.modules)
 """
     done = fresh_python("-c", code)
     assert (done.stdout.split(), done.stderr) == (["True", "False", "False", "True", "True"], "")

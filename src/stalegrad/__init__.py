@@ -6,7 +6,7 @@ first used: a program that only asks for the version, and a worker that needs a 
 
 import lazy_loader as _lazy
 
-from stalegrad.version import VERSION as _VERSION
+from stalegrad._internal.version import VERSION as _VERSION
 
 __version__ = _VERSION
 

@@ -1,39 +1,29 @@
 # The names of the package and where they come from. A name is imported when it is first used, see __init__.py.
 
-from . import (
-    architectures,
-    datasets,
-    diagnostics,
-    engines,
-    estimates,
-    kernels,
-    metrics,
-    models,
-    potentials,
-    priors,
-    schedules,
-    simulation,
-    store,
-    testing,
-    theory,
-)
-from .architectures import Consensus, Downpour, Elastic, VisitingShards, WorkerNoise
-from .diagnostics.step_finder import find_step_size
-from .errors import (
+from . import analysis, datasets, engines, kernels, planning, potentials, protocol, runs, testing, theory
+from ._internal.errors import (
     ArgumentError,
     DatasetError,
     GradientError,
+    JobError,
     MissingExtra,
     StalegradError,
     StoreError,
     TraceError,
 )
-from .estimates import Estimate
-from .kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, SGRLD, UBU, Auxiliary, Recipe
-from .result import Run, RunFailed
-from .run import load, replay, resume, sample
-from .simulation import Exponential, LogNormal, Network, simulate
-from .trace import Trace
+from .analysis import diagnostics, estimates
+from .analysis.diagnostics.step_finder import find_step_size
+from .analysis.estimates import Estimate
+from .engines import simulation
+from .engines.simulation import Exponential, LogNormal, Network, simulate
+from .kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, SGRLD, UBU, Auxiliary, Harmonic, Recipe, metrics, schedules
+from .potentials import networks, priors
+from .protocol import architectures
+from .protocol.architectures import Consensus, Downpour, Elastic, Shards, StaleGradients, VisitingShards, WorkerNoise
+from .protocol.trace import Trace
+from .runs import store
+from .runs.result import Run, RunFailed
+from .runs.sample import load, replay, resume, sample
 
 __version__: str
 
@@ -54,18 +44,23 @@ __all__ = [
     "Estimate",
     "Exponential",
     "GradientError",
+    "Harmonic",
+    "JobError",
     "LogNormal",
     "MissingExtra",
     "Network",
     "Recipe",
     "Run",
     "RunFailed",
+    "Shards",
+    "StaleGradients",
     "StalegradError",
     "StoreError",
     "Trace",
     "TraceError",
     "VisitingShards",
     "WorkerNoise",
+    "analysis",
     "architectures",
     "datasets",
     "diagnostics",
@@ -75,11 +70,14 @@ __all__ = [
     "kernels",
     "load",
     "metrics",
-    "models",
+    "networks",
+    "planning",
     "potentials",
     "priors",
+    "protocol",
     "replay",
     "resume",
+    "runs",
     "sample",
     "schedules",
     "simulate",

@@ -4,6 +4,8 @@ import math
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def harness(benchmark_module):

@@ -5,6 +5,8 @@ import pytest
 
 import stalegrad as sg
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def data(benchmark_module):
@@ -78,7 +80,7 @@ def test_weights_of_networks_come_back_as_they_were(benchmark_module):
     import torch
 
     for name in ("lenet", "cifar10_quick"):
-        module = getattr(sg.models, name)(0)
+        module = getattr(sg.networks, name)(0)
         for parameter in module.parameters():
             parameter.data.normal_(0, 0.1, generator=torch.Generator().manual_seed(1))
         side, channels = (28, 1) if name == "lenet" else (32, 3)

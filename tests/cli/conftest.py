@@ -3,35 +3,35 @@
 import pytest
 
 import stalegrad as sg
-import stalegrad.plots
-import stalegrad.report
-import stalegrad.run
-import stalegrad.store
-from stalegrad.result import Run
+import stalegrad.analysis.plots
+import stalegrad.analysis.report
+import stalegrad.runs.sample
+import stalegrad.runs.store
+from stalegrad.runs.result import Run
 
-from .runs_on_a_shelf import JOB, Diagnosis, Shelf, invoke
+from .fake_stores import JOB, Diagnosis, FakeStores, invoke
 
 
 @pytest.fixture
-def shelf(monkeypatch, tmp_path):
+def stores(monkeypatch, tmp_path):
     """A stand-in for the store and all that looks at runs, in an empty current folder."""
-    shelf = Shelf()
-    monkeypatch.setattr(stalegrad.store, "inspect", shelf.inspect)
-    monkeypatch.setattr(stalegrad.plots, "plot_run", lambda run, out: [out / "overview.png"])
+    stores = FakeStores()
+    monkeypatch.setattr(stalegrad.runs.store, "inspect", stores.inspect)
+    monkeypatch.setattr(stalegrad.analysis.plots, "plot_run", lambda run, out: [out / "overview.png"])
     page = "{title}-{about[state]}.html"
-    monkeypatch.setattr(stalegrad.report, "write_report", lambda run, out, **words: out / page.format(**words))
-    monkeypatch.setattr(stalegrad.run, "sample", shelf.sample)
-    monkeypatch.setattr(sg, "load", shelf.load, raising=False)
-    monkeypatch.setattr(sg, "resume", shelf.resume, raising=False)
+    monkeypatch.setattr(stalegrad.analysis.report, "write_report", lambda run, out, **words: out / page.format(**words))
+    monkeypatch.setattr(stalegrad.runs.sample, "sample", stores.sample)
+    monkeypatch.setattr(sg, "load", stores.load, raising=False)
+    monkeypatch.setattr(sg, "resume", stores.resume, raising=False)
     monkeypatch.setattr(Run, "diagnose", lambda run, potential: Diagnosis(potential), raising=False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job.toml").write_text(JOB)
-    return shelf
+    return stores
 
 
 @pytest.fixture
-def kept(shelf):
+def kept(stores):
     """A run in runs/job."""
     assert invoke("run", "job.toml", "--no-progress")[0] == 0
-    shelf.calls.clear()
-    return shelf
+    stores.calls.clear()
+    return stores

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stalegrad.errors import ArgumentError
-from stalegrad.experiments import fig1, scaling
-from stalegrad.simulation import Constant, Exponential, Network
+from stalegrad._internal.errors import ArgumentError
+from stalegrad.engines.simulation import Constant, Exponential, Network
+from stalegrad.experiments import fig1
+from stalegrad.planning import scaling
 
 LIMIT = stats.norm.isf(1e-6 / 2)  # standard errors that chance exceeds once in a million
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .runs_on_a_shelf import invoke, run_main
+from .fake_stores import invoke, run_main
 
 
 class TestShow:
@@ -38,7 +38,7 @@ class TestShow:
         assert status == 0
         numbers = json.loads(output)
         assert (numbers["path"], numbers["state"], numbers["updates"]) == ("runs/job", "finished", [200, 200])
-        assert numbers["configuration"]["kernels"][0]["friction"] == 5.0
+        assert numbers["record"]["kernels"][0]["friction"] == 5.0
         assert [p["name"] for p in numbers["summary"]["parameters"]] == ["theta[0]", "theta[1]", "theta[2]"]
         assert numbers["diagnosis"] == {"ok": True}
 
@@ -46,9 +46,14 @@ class TestShow:
         """Resumed elsewhere, failed, not described by a file, with a kernel of the user's own."""
         info = kept.infos[Path("runs/job").resolve()]
         info.state, info.failure = "failed", "all workers of chain 1 failed"
-        info.configuration |= {"job": {"note": "mine"}, "max_staleness": 9, "engine": "Own"}
-        info.configuration["kernels"] = [{"opaque": "Own(h=[red]0.1)"}, {"name": "SGLD", "step_size": 0.1}]
-        info.sessions.append({"engine": "Processes", "workers": 1, "started": "2026-01-01T10:02:00+00:00"})
+        info.job = {"note": "mine"}
+        info.record = replace(
+            info.record,
+            settings=replace(info.record.settings, max_staleness=9),
+            engine={"opaque": "Own"},
+            kernels=({"opaque": "Own(h=[red]0.1)"}, {"name": "SGLD", "step_size": 0.1}),
+        )
+        info.sessions.append({"engine": {"name": "processes"}, "workers": 1, "started": "2026-01-01T10:02:00+00:00"})
         _, output, _ = invoke("show", "runs/job")
         assert "runs/job  failed\nall workers of chain 1 failed\n" in output
         assert "model    GaussianMean · " in output
@@ -68,7 +73,7 @@ class TestShow:
         assert "parameter " not in output
         assert json.loads(invoke("show", "runs/job", "--json")[1])["summary"]["chains"][0]["mean_staleness"] is None
 
-    def test_no_run(self, shelf, monkeypatch, capsys):
+    def test_no_run(self, stores, monkeypatch, capsys):
         assert run_main(monkeypatch, capsys, "show", "runs/none")[1].err == "error: runs/none holds no run\n"
 
 
@@ -82,7 +87,7 @@ class TestList:
         assert [line.split() for line in output.splitlines()] == [
             ["run", "state", "model", "kernel", "done", "size", "age"],
             ["holiday", "pictures", "[2016]", "unreadable"],
-            ["job", "finished", "stalegrad.examples:gaussian", "SGHMC", "100%", "12.3", "MB", "3", "h"],
+            ["job", "finished", "stalegrad.datasets.models:gaussian", "SGHMC", "100%", "12.3", "MB", "3", "h"],
             ["holiday", "pictures", "[2016]:", "runs/holiday", "pictures", "[2016]", "holds", "no", "run"],
         ]
 
@@ -90,7 +95,7 @@ class TestList:
         def broken(path):
             raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
 
-        monkeypatch.setattr(sys.modules["stalegrad.store"], "inspect", broken)
+        monkeypatch.setattr(sys.modules["stalegrad.runs.store"], "inspect", broken)
         status, output, _ = invoke("list")
         assert status == 0
         assert "job  unreadable" in output
@@ -109,7 +114,7 @@ class TestList:
         assert (job["name"], job["state"], job["done"], job["bytes"]) == ("job", "finished", 1.0, 12_345_678)
         assert (other["state"], other["problem"]) == ("unreadable", "runs/other holds no run")
 
-    def test_nothing_there(self, shelf, monkeypatch, capsys, tmp_path):
+    def test_nothing_there(self, stores, monkeypatch, capsys, tmp_path):
         (tmp_path / "empty").mkdir()
         assert invoke("list", "empty")[:2] == (0, "no runs in empty yet\n")
         assert json.loads(invoke("list", "empty", "--json")[1]) == []
@@ -126,7 +131,7 @@ class TestPicturesAndPages:
         assert invoke("report", "runs/job", "--out", "new")[:2] == (0, "wrote new/job-finished.html\n")
 
     @pytest.mark.parametrize("command", ["plot", "report"])
-    def test_no_run_leaves_no_folder(self, shelf, monkeypatch, capsys, command, tmp_path):
+    def test_no_run_leaves_no_folder(self, stores, monkeypatch, capsys, command, tmp_path):
         assert run_main(monkeypatch, capsys, command, "runs/none")[0] == 1
         assert not (tmp_path / "runs").exists()
 
@@ -162,7 +167,7 @@ class TestUsage:
             (["plot", "runs/job", "--out", __file__], "is a file"),
         ],
     )
-    def test_bad_options_are_usage_errors(self, shelf, arguments, complaint):
+    def test_bad_options_are_usage_errors(self, stores, arguments, complaint):
         status, output, _ = invoke(*arguments)
         assert status == 2
         assert complaint in output

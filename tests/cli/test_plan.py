@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import stalegrad as sg
 from stalegrad import cli
-from stalegrad.examples import gaussian
+from stalegrad.datasets.models import gaussian
 
 JOB = """
 steps = 2000
@@ -17,7 +17,7 @@ burn_in = 100
 workers = 2
 
 [model]
-function = "stalegrad.examples:gaussian"
+function = "stalegrad.datasets.models:gaussian"
 [model.arguments]
 n_data = 100
 

@@ -12,22 +12,25 @@ from pathlib import Path
 import pytest
 
 import stalegrad as sg
-import stalegrad.plots
-import stalegrad.report
-import stalegrad.run
-import stalegrad.store
+import stalegrad.analysis.plots
+import stalegrad.analysis.report
+import stalegrad.runs.sample
+import stalegrad.runs.store
 from stalegrad.engines import Processes, Ray, Threads
-from stalegrad.result import RunFailed
+from stalegrad.runs.result import RunFailed
 
-from .runs_on_a_shelf import JOB, invoke, run_main
+from .fake_stores import JOB, invoke, run_main
 
 
 class TestRun:
-    def test_it_samples_sums_up_and_says_where_it_is(self, shelf):
+    def test_it_samples_sums_up_and_says_where_it_is(self, stores):
         status, output, _ = invoke("run", "job.toml", "--no-progress")
         assert status == 0
         assert "runs/job  finished" in output
-        assert "stalegrad.examples:gaussian(n_data=40, dimensions=3, batch_size=4) · 3 parameters, float32" in output
+        assert (
+            "stalegrad.datasets.models:gaussian(n_data=40, dimensions=3, batch_size=4) · 3 parameters, float32"
+            in output
+        )
         assert "SGHMC(step_size=0.02, friction=5.0)" in output
         assert "2 chains of 3 workers · no bound on staleness · engine inline" in output
         assert "theta[2]" in output
@@ -35,23 +38,23 @@ class TestRun:
         assert "The run is in runs/job. Next:" in output
         for command in ("show", "plot", "report", "resume"):
             assert re.search(rf"stalegrad {command} +runs/job ", output)
-        assert shelf.load("runs/job").draws.shape == (2, 200, 3)
+        assert stores.load("runs/job").draws.shape == (2, 200, 3)
 
-    def test_options_override_the_file(self, shelf):
+    def test_options_override_the_file(self, stores):
         options = ("--engine", "processes", "--workers", 2, "--servers", 1, "--steps", 30, "--seed", 8)
         assert invoke("run", "job.toml", "--no-progress", *options, "--store", "kept/here")[0] == 0
-        (call,) = shelf.calls
+        (call,) = stores.calls
         assert call["engine"] == Processes(threads=2)
         assert (call["workers"], call["servers"], call["steps"], call["seed"]) == (2, 1, 30, 8)
         assert call["store"] == Path("kept/here")
         assert call["progress"] is False
-        assert shelf.infos[Path("kept/here").resolve()].configuration["job"]["steps"] == 30
+        assert stores.infos[Path("kept/here").resolve()].job["steps"] == 30
 
-    def test_the_same_job_again_is_another_run(self, shelf):
+    def test_the_same_job_again_is_another_run(self, stores):
         for place in ("runs/job", "runs/job-2", "runs/job-3"):
             assert f"The run is in {place}." in invoke("run", "job.toml", "--no-progress", "--steps", 5)[1]
 
-    def test_a_store_in_the_file_is_relative_to_it_and_never_renamed(self, shelf, tmp_path):
+    def test_a_store_in_the_file_is_relative_to_it_and_never_renamed(self, stores, tmp_path):
         (tmp_path / "deep").mkdir()
         (tmp_path / "deep" / "job.toml").write_text('store = "runs/mine"\n' + JOB)
         assert "The run is in deep/runs/mine." in invoke("run", "deep/job.toml", "--no-progress")[1]
@@ -59,8 +62,8 @@ class TestRun:
         assert status == 1
         assert str(problem).endswith("deep/runs/mine holds a run already")
 
-    def test_an_interrupted_run_ends_with_status_130(self, shelf):
-        shelf.spoil = lambda run: replace(run, interrupted=True)
+    def test_an_interrupted_run_ends_with_status_130(self, stores):
+        stores.spoil = lambda run: replace(run, interrupted=True)
         status, output, _ = invoke("run", "job.toml", "--no-progress")
         assert status == 130
         assert "stalegrad resume runs/job" in output
@@ -68,24 +71,24 @@ class TestRun:
     @pytest.mark.parametrize(
         "failure", [lambda run: RunFailed("no worker is left", run), lambda run: sg.GradientError("?")]
     )
-    def test_a_failed_run_ends_with_status_1_and_says_where_it_is(self, shelf, monkeypatch, capsys, failure):
+    def test_a_failed_run_ends_with_status_1_and_says_where_it_is(self, stores, monkeypatch, capsys, failure):
         def spoil(run):
             raise failure(run)
 
-        shelf.spoil = spoil
+        stores.spoil = spoil
         status, output = run_main(monkeypatch, capsys, "run", "job.toml", "--no-progress")
         assert status == 1
         assert output.err.startswith("What was sampled until then is in runs/job: stalegrad show runs/job\nerror: ")
 
-    def test_mistakes_in_the_file_are_one_line(self, shelf, monkeypatch, capsys, tmp_path):
+    def test_mistakes_in_the_file_are_one_line(self, stores, monkeypatch, capsys, tmp_path):
         (tmp_path / "bad [file].toml").write_text(JOB.replace("friction = 5.0", "friction = -5.0"))
         status, output = run_main(monkeypatch, capsys, "run", "bad [file].toml")
         assert (status, output.out) == (1, "")
         line = "error: bad [file].toml: kernel.friction=-5.0: is out of range. Give a finite number > 0.\n"
         assert output.err == line
-        assert not shelf.calls
+        assert not stores.calls
 
-    def test_what_the_users_model_raises_is_shown_with_its_traceback(self, shelf, monkeypatch, tmp_path):
+    def test_what_the_users_model_raises_is_shown_with_its_traceback(self, stores, monkeypatch, tmp_path):
         (tmp_path / "job_module_that_fails.py").write_text("def model(): return {}['no such column']")
         (tmp_path / "own.toml").write_text(
             'model = "job_module_that_fails:model"\nsteps = 5\nkernel = {name = "SGLD", step_size = 1}'
@@ -113,7 +116,16 @@ class TestResume:
         assert "The run is in runs/job." in output
 
     def test_options_take_the_place_of_what_it_remembers(self, kept):
-        arguments = ("--engine", "processes", "--workers", 5, "--steps", 900, "--model", "stalegrad.examples:gaussian")
+        arguments = (
+            "--engine",
+            "processes",
+            "--workers",
+            5,
+            "--steps",
+            900,
+            "--model",
+            "stalegrad.datasets.models:gaussian",
+        )
         assert invoke("resume", "runs/job", *arguments)[0] == 0
         (call,) = kept.calls
         assert call["engine"] == Processes(threads=2)  # with the settings that the file has for it
@@ -121,8 +133,8 @@ class TestResume:
         assert (call["potential"].n_data, call["potential"].size) == (40, 3)  # and with the arguments
 
     def test_a_run_that_no_file_described(self, kept):
-        kept.infos[Path("runs/job").resolve()].configuration["job"] = None
-        model = ("--model", "stalegrad.examples:gaussian")
+        kept.infos[Path("runs/job").resolve()].job = None
+        model = ("--model", "stalegrad.datasets.models:gaussian")
         assert invoke("resume", "runs/job", "--engine", "threads", *model)[0] == 0
         (call,) = kept.calls
         assert (call["engine"], call["potential"].n_data) == (Threads(), 1000)
@@ -130,8 +142,8 @@ class TestResume:
     def test_the_address_of_a_cluster(self, kept):
         at = ("--address", "127.0.0.1:6379")
         assert invoke("resume", "runs/job", "--engine", "ray", *at)[0] == 0
-        kept.infos[Path("runs/job").resolve()].configuration["job"] = None
-        assert invoke("resume", "runs/job", *at, "--model", "stalegrad.examples:gaussian")[0] == 0
+        kept.infos[Path("runs/job").resolve()].job = None
+        assert invoke("resume", "runs/job", *at, "--model", "stalegrad.datasets.models:gaussian")[0] == 0
         assert [call["engine"] for call in kept.calls] == [Ray(address="127.0.0.1:6379")] * 2
 
     def test_interruption(self, kept):

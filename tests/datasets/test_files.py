@@ -4,8 +4,11 @@ import gzip
 import hashlib
 import http.server
 import io
+import json
 import lzma
 import os
+import subprocess
+import sys
 import tarfile
 import threading
 
@@ -173,3 +176,63 @@ def test_importing_loads_no_downloader(fresh_python):
     code = "import sys, stalegrad.datasets; print(*{'pooch', 'requests', 'tqdm'} & set(sys.modules))"
     done = fresh_python("-c", code)
     assert (done.stdout.strip(), done.returncode) == ("", 0)
+
+
+FIRST_USE = """
+import json, sys
+from pathlib import Path
+from stalegrad.datasets import files
+from stalegrad.datasets.files import Download, File, read
+
+cache, wanted, dataset, lockless = json.loads(sys.argv[1])
+files.cache = lambda: Path(cache)
+if lockless:
+    def refuse(*arguments):
+        raise OSError("no locks here")
+    files.fcntl.flock = refuse
+print("ready", flush=True)
+sys.stdin.readline()
+found = read(dataset, tuple(File(name, sha, Download(*download)) for name, sha, download in wanted))
+print(sorted((name, len(content)) for name, content in found.items()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("dataset", "lockless"), [("cifar10", False), ("cifar10", True), ("mnist", False), ("a9a", False)]
+)
+def test_six_processes_use_a_data_set_for_the_first_time_at_once(tmp_path, web, dataset, lockless):
+    """As the ranks of an MPI job do; also on file systems without locks, where each of them downloads."""
+    folder, address, asked = web
+    (tmp_path / "cache" / f".{dataset}-left").mkdir(parents=True)  # by a process that was killed
+    contents = {f"part-{k}": bytes([k]) * 300_000 for k in range(6)}
+    if dataset == "cifar10":
+        with tarfile.open(folder / "all.tar.gz", "w:gz") as archive:
+            for name, content in contents.items():
+                member = tarfile.TarInfo(f"inner/{name}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        offered = dict.fromkeys(contents, "all.tar.gz")
+    else:
+        packed = dataset == "mnist"
+        offered = {name: f"{name}.gz" if packed else name for name in contents}
+        for name, content in contents.items():
+            (folder / offered[name]).write_bytes(gzip.compress(content) if packed else content)
+    wanted = []
+    for name, content in contents.items():
+        download = offered[name], sha256((folder / offered[name]).read_bytes()), (address + offered[name],)
+        wanted.append((name, sha256(content), download))
+    argument = json.dumps([str(tmp_path / "cache"), wanted, dataset, lockless])
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen([sys.executable, "-c", FIRST_USE, argument], **pipes) for _ in range(6)]
+    for process in started:
+        assert process.stdout.readline() == "ready\n"
+    for process in started:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in started:
+        out, err = process.communicate(timeout=120)
+        assert out == f"{sorted((name, len(content)) for name, content in contents.items())}\n", err
+    assert len(set(asked)) == len(set(offered.values()))
+    if not lockless:
+        assert len(asked) == len(set(asked))  # each was downloaded once
+        assert [path for path in (tmp_path / "cache").iterdir() if path.is_dir()] == [tmp_path / "cache" / dataset]

@@ -1,8 +1,11 @@
 """Workers that raise, are killed, hang or send rubbish: the run goes on, and says what happened."""
 
+import contextlib
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,7 +14,7 @@ import pytest
 
 import stalegrad as sg
 from stalegrad.engines import Processes, Threads
-from stalegrad.engines.processes import Pool
+from stalegrad.engines.processes.pool import Pool
 from stalegrad.testing import FaultyModel, small_model
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -33,7 +36,7 @@ def assert_sound(run, steps=120):
 
 
 def test_kill_9_is_survived_and_reported(tmp_path):
-    run = run_with(Processes(), {10: "kill", 30: "kill"}, tmp_path)
+    run = run_with(Processes(), {10: "kill", 30: "kill"}, tmp_path, workers=1)  # it cannot end without it
     assert [event.kind for event in run.events] == ["died", "died"]
     assert all("SIGKILL" in event.details for event in run.events)
     assert_sound(run)
@@ -56,22 +59,29 @@ def test_a_worker_that_dies_at_once_is_given_up_after_bounded_restarts(tmp_path)
 
 def test_the_others_carry_on_when_one_is_given_up(tmp_path):
     """Worker 1 fails whenever it computes; worker 0 makes all the updates."""
-    slow = Threads(restarts=1)
-    model = OnlyWorkerZero()
-    run = sg.sample(model, KERNEL, steps=60, workers=2, seed=3, engine=slow, progress=False)
+    model = OnlyWorkerZero(faults=2)
+    run = sg.sample(model, KERNEL, steps=60, workers=2, seed=3, engine=Threads(restarts=1), progress=False)
     assert len(run.events) == 2
     assert set(run.trace.chains[0].worker.tolist()) == {0}
 
 
 class OnlyWorkerZero(sg.potentials.Potential):
-    def __init__(self):
+    """Worker 1 raises. Worker 0 computes, the first time when worker 1 has done so often enough, and never fast: the
+    reports are there long before the run ends."""
+
+    def __init__(self, faults):
         model = small_model()
         super().__init__(model.size, model.minibatches, model.dtype)
-        self._model = model
+        self._model, self._faults = model, threading.Semaphore(0)
+        self._awaited = faults
 
     def gradient(self, theta, indices):
         if threading.current_thread().name.endswith("-1"):
+            self._faults.release()
             raise RuntimeError("not me")
+        while self._awaited and self._faults.acquire(timeout=60):
+            self._awaited -= 1
+        time.sleep(0.02)
         return self._model.gradient(theta, indices)
 
 
@@ -112,7 +122,7 @@ def test_a_hundred_kills_of_random_workers(tmp_path, monkeypatch):
     """kill -9 from outside, a hundred times during one run: it completes, nothing is applied twice, and each
     replacement works within five seconds of the death before it."""
     reports = []
-    monkeypatch.setattr(Pool, "_hear", _listening(Pool._hear, reports))
+    monkeypatch.setattr(Pool, "_next_report", _noting(Pool._next_report, reports))
     rng = random.Random(5)
     done = threading.Event()
     kills = []
@@ -131,7 +141,7 @@ def test_a_hundred_kills_of_random_workers(tmp_path, monkeypatch):
             time.sleep(0.03)
         model.stop.touch()
 
-    model = UntilToldToStop(tmp_path)
+    model = UntilStopped(tmp_path)
     killer = threading.Thread(target=kill_often, daemon=True)
     killer.start()
     run = sg.sample(model, KERNEL, steps=4000, workers=4, seed=3, engine=Processes(restarts=20), progress=False)
@@ -149,9 +159,9 @@ def test_a_hundred_kills_of_random_workers(tmp_path, monkeypatch):
     assert max(waits) < 5
 
 
-def _listening(hear, reports):
+def _noting(read, reports):
     def wrapped(self):
-        message = hear(self)
+        message = read(self)
         if message:
             reports.append((time.monotonic(), message))
         return message
@@ -159,7 +169,7 @@ def _listening(hear, reports):
     return wrapped
 
 
-class UntilToldToStop(sg.potentials.Potential):
+class UntilStopped(sg.potentials.Potential):
     """Takes 20 ms a gradient while workers are being killed, so that the run lasts, and no time afterwards."""
 
     fork_safe = True
@@ -175,7 +185,7 @@ class UntilToldToStop(sg.potentials.Potential):
         return self._model.gradient(theta, indices)
 
 
-class TellsItsThreads(sg.potentials.Potential):
+class RecordsItsThreads(sg.potentials.Potential):
     """Writes down what the numerical libraries of its process were told about threads."""
 
     def __init__(self, file):
@@ -193,9 +203,49 @@ class TellsItsThreads(sg.potentials.Potential):
 def test_one_knob_bounds_the_threads_of_every_library(threads, tmp_path):
     file = tmp_path / "threads"
     before = dict(os.environ)
-    sg.sample(TellsItsThreads(file), KERNEL, steps=4, engine=Processes(threads=threads), progress=False)
-    told = file.read_text()
+    sg.sample(RecordsItsThreads(file), KERNEL, steps=4, engine=Processes(threads=threads), progress=False)
+    reported = file.read_text()
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-        assert f"{name}_NUM_THREADS={threads}" in told
-    assert f"intra_op_parallelism_threads={threads}" in told
+        assert f"{name}_NUM_THREADS={threads}" in reported
+    assert f"intra_op_parallelism_threads={threads}" in reported
     assert dict(os.environ) == before  # the user's own process is left alone
+
+
+STOPPED_RUN = """
+import sys, threading
+import stalegrad as sg
+from pathlib import Path
+from stalegrad.engines import Processes, Threads
+from stalegrad.testing import FaultyModel
+
+if __name__ == "__main__":
+    engine = {"processes": Processes, "threads": Threads}[sys.argv[1]](patience=4.0)
+    model = FaultyModel(Path(sys.argv[2]), {}, seconds=0.05)
+    kernel = sg.SGHMC(step_size=0.02, friction=5.0)
+    run = sg.sample(model, kernel, steps=400, workers=4, seed=3, engine=engine, progress=False)
+    print(run.trace.chains[0].steps, [event.kind for event in run.events])
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ["processes", "threads"])
+def test_a_run_that_is_stopped_and_continued_has_no_hung_workers(engine, tmp_path):
+    """SIGSTOP to the whole group for longer than the patience, as when a laptop sleeps."""
+    script, calls = tmp_path / "run.py", tmp_path / "calls"
+    script.write_text(STOPPED_RUN)
+    process = subprocess.Popen(
+        [sys.executable, str(script), engine, str(calls)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        for stop in range(2):
+            while process.poll() is None and (not calls.exists() or calls.stat().st_size < 40 + 150 * stop):
+                time.sleep(0.02)
+            os.killpg(process.pid, signal.SIGSTOP)
+            time.sleep(5.0)
+            os.killpg(process.pid, signal.SIGCONT)
+        out, _ = process.communicate(timeout=240)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert out == "400 []\n"

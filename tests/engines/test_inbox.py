@@ -1,4 +1,4 @@
-"""Inboxes between threads: nothing is lost or reordered, whether their readers sleep or listen."""
+"""Inboxes between threads: nothing is lost or reordered, whether their readers sleep or spin."""
 
 import threading
 import time
@@ -16,11 +16,11 @@ def test_first_in_first_out():
     assert [inbox.get() for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("waking", [None, Inbox()], ids=["alone", "waking"])
-def test_nothing_comes(waking):
+@pytest.mark.parametrize("signalling", [None, Inbox()], ids=["alone", "signalling"])
+def test_nothing_comes(signalling):
     inbox = Inbox()
-    assert inbox.get(timeout=0.01, waking=waking) is None
-    assert inbox.get(timeout=0.0, waking=waking) is None
+    assert inbox.get(timeout=0.01, signalling=signalling) is None
+    assert inbox.get(timeout=0.0, signalling=signalling) is None
 
 
 def test_an_inbox_may_hold_none():
@@ -31,26 +31,26 @@ def test_an_inbox_may_hold_none():
     assert (inbox.get(), inbox.get()) == (None, 1)
 
 
-@pytest.mark.parametrize("turns", [0, 1, 200, 10**9], ids=["asleep", "hardly listening", "as it is", "only listening"])
-def test_two_threads_that_answer_each_other(monkeypatch, turns):
-    """With 10⁹ turns only a stroke ends a wait: each is rung for."""
-    monkeypatch.setattr(module, "TURNS", turns)
+@pytest.mark.parametrize("spins", [0, 1, 200, 10**9], ids=["asleep", "hardly spinning", "as it is", "only spinning"])
+def test_two_threads_that_answer_each_other(monkeypatch, spins):
+    """With 10⁹ spins only a signal ends a wait: there is one for each."""
+    monkeypatch.setattr(module, "SPINS", spins)
     there, back = Inbox(), Inbox()
     there._brief = back._brief = True
 
     def answer():
-        number, waking = there.get(), back
+        number, signalling = there.get(), back
         while number is not None:
             back.put(number + 1)
-            number = there.get(waking=waking)
+            number = there.get(signalling=signalling)
 
     thread = threading.Thread(target=answer, daemon=True)
     thread.start()
     for number in range(2000):
         there.put(number)
-        assert back.get(timeout=60, waking=there) == number + 1
+        assert back.get(timeout=60, signalling=there) == number + 1
     there.put(None)
-    there.ring()
+    there.signal()
     thread.join(60)
     assert not thread.is_alive()
 
@@ -62,7 +62,7 @@ def test_many_writers():
     def write(writer):
         for number in range(each):
             inbox.put((writer, number))
-            inbox.ring()
+            inbox.signal()
 
     threads = [threading.Thread(target=write, args=(writer,), daemon=True) for writer in range(writers)]
     for thread in threads:
@@ -73,25 +73,25 @@ def test_many_writers():
 
 
 def test_a_reader_that_waited_long_sleeps_at_once(monkeypatch):
-    """Listening for ever would hang here: after a long wait nobody listens, and nobody needs to ring."""
+    """Spinning for ever would hang here: after a long wait nobody spins, and no signal is needed."""
     inbox = Inbox()
     inbox._brief = True
-    monkeypatch.setattr(module, "TURNS", 200)
+    monkeypatch.setattr(module, "SPINS", 200)
     timer = threading.Timer(0.05, inbox.put, ["late"])
     timer.start()
     assert inbox.get(timeout=60) == "late"
-    monkeypatch.setattr(module, "TURNS", 10**12)
+    monkeypatch.setattr(module, "SPINS", 10**12)
     timer = threading.Timer(0.05, inbox.put, ["later"])
     timer.start()
     assert inbox.get(timeout=60) == "later"
 
 
-def test_what_comes_between_a_look_and_a_wait_is_heard():
-    """A stroke that was made before the reader listens, of something put in after it looked, is not waited for."""
+def test_what_comes_between_a_look_and_a_wait_is_seen():
+    """A signal that was given before the reader spins, of something put in after it looked, is not waited for."""
     inbox = Inbox()
-    heard = inbox._strokes[0]
+    seen = inbox._signals[0]
     inbox.put(1)
-    inbox.ring()
+    inbox.signal()
     begun = time.process_time()
-    module._ring_and_listen(module._NOBODY, inbox._strokes, heard, 10**12)
+    module._signal_and_spin(module._NO_SIGNALS, inbox._signals, seen, 10**12)
     assert time.process_time() - begun < 10  # and not for ever

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("compiled")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("compiled")]
 
 SCRIPT = textwrap.dedent("""
     import json, sys, time
@@ -75,10 +75,10 @@ def test_partial_results_and_no_trace_of_it(number, tmp_path):
                 os.killpg(process.pid, number)  # as a terminal does: the whole group gets it
             else:
                 process.send_signal(number)
-            told = json.loads(process.stdout.readline() or process.stderr.read())
-            assert told["interrupted"] is True
-            assert told["same"] is True
-            assert all(100 <= steps < 10**6 for steps in told["steps"])
+            reported = json.loads(process.stdout.readline() or process.stderr.read())
+            assert reported["interrupted"] is True
+            assert reported["same"] is True
+            assert all(100 <= steps < 10**6 for steps in reported["steps"])
             time.sleep(0.2)
             assert processes_of(process.pid) == [process.pid], engine
             process.stdin.write("seen\n")

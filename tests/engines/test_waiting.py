@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from stalegrad.engines import waiting
-from stalegrad.engines.waiting import BRIEF, Doze, Nap
+from stalegrad.engines.waiting import BRIEF, AdaptiveWait, PollingSleep
 
 
 @pytest.fixture
@@ -21,48 +21,48 @@ def clock(monkeypatch):
         state.sleeps.append(seconds)
         state.now += seconds
 
-    def give_way():
+    def yield_core():
         state.yields += 1
 
     fake = SimpleNamespace(perf_counter=read, perf_counter_ns=lambda: round(read() * 1e9), sleep=sleep)
     monkeypatch.setattr(waiting, "time", fake)
-    monkeypatch.setattr(waiting, "os", SimpleNamespace(sched_yield=give_way))
+    monkeypatch.setattr(waiting, "os", SimpleNamespace(sched_yield=yield_core))
     return state
 
 
-def test_a_doze_is_late_by_a_sixteenth_and_never_by_more_than_two_milliseconds(clock):
+def test_a_polling_sleep_is_late_by_a_sixteenth_and_never_by_more_than_two_milliseconds(clock):
     for due in (1e-4, 1e-3, 1e-2, 1.0):
         begun = clock.now
-        assert Doze(lambda begun=begun, due=due: clock.now >= begun + due)() is True
+        assert PollingSleep(lambda begun=begun, due=due: clock.now >= begun + due)() is True
         late = clock.now - begun - due
         assert late <= min(max(due / 16, 20e-6), 2e-3) + 1e-5
 
 
-def test_an_idle_process_looks_five_hundred_times_a_second(clock):
-    assert Doze(lambda: False)(10.0) is False
+def test_an_idle_process_polls_five_hundred_times_a_second(clock):
+    assert PollingSleep(lambda: False)(10.0) is False
     assert 10.0 <= clock.now < 10.01
     assert 5000 <= len(clock.sleeps) < 5200
     assert clock.yields == 0
 
 
 def test_what_is_there_already_is_not_slept_for(clock):
-    assert Doze(lambda: True)(0.0) is True
-    assert Doze(lambda: False)(0.0) is False
+    assert PollingSleep(lambda: True)(0.0) is True
+    assert PollingSleep(lambda: False)(0.0) is False
     assert clock.sleeps == []
 
 
-def test_a_nap_spins_only_after_a_brief_wait_and_for_as_long_as_that(clock):
+def test_an_adaptive_wait_polls_only_after_a_brief_wait_and_for_as_long_as_that(clock):
     waits = iter([50e-6, 1.0, 1.0])  # seconds until each sleeper is woken
 
     def sleep():
         clock.now += next(waits)
         return True
 
-    nap = Nap(lambda: False, sleep)
-    nap.wait()
+    waiting_for = AdaptiveWait(lambda: False, sleep)
+    waiting_for.wait()
     assert clock.yields == 0  # nothing is known yet
-    nap.wait()
+    waiting_for.wait()
     spun = clock.yields
     assert 0 < spun * 1e-6 <= BRIEF * 1e-9  # the last wait was brief: looked again and again, then slept
-    nap.wait()
+    waiting_for.wait()
     assert clock.yields == spun  # the last wait was long: slept straight away

@@ -1,8 +1,9 @@
 """Small data like those of a9a."""
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from stalegrad.datasets import Dataset, SparseRows
+from stalegrad.datasets import Dataset
 
 GROUPS = (3, 4, 2)
 
@@ -14,7 +15,8 @@ def rows_of(count, rng):
     kept = np.ones(answers.shape, bool)
     kept[: count // 4, -1] = False
     indptr = np.concatenate(([0], np.cumsum(kept.sum(1))))
-    return SparseRows(np.ones(indptr[-1], np.float32), answers[kept].astype(np.int32), indptr, (count, sum(GROUPS)))
+    entries = np.ones(indptr[-1], np.float32), answers[kept].astype(np.int32), indptr
+    return csr_array(entries, shape=(count, sum(GROUPS)))
 
 
 def small_data():
@@ -23,6 +25,6 @@ def small_data():
     weights = rng.standard_normal(sum(GROUPS))
     X, X_test = rows_of(2000, rng), rows_of(301, rng)
     y, y_test = (
-        np.where(rng.random(len(part)) < 1 / (1 + np.exp(-part.toarray() @ weights)), 1, -1) for part in (X, X_test)
+        np.where(rng.random(part.shape[0]) < 1 / (1 + np.exp(-part.toarray() @ weights)), 1, -1) for part in (X, X_test)
     )
     return Dataset("small", X, y, X_test, y_test, ("no", "yes"), "made for a test")

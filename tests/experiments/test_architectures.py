@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import stalegrad as sg
 from stalegrad import cli
-from stalegrad.estimates import consensus_draws
+from stalegrad.analysis.estimates import consensus_draws
 from stalegrad.experiments import architectures
 from stalegrad.experiments.architectures.comparison import Estimates, compare, reached
 from stalegrad.experiments.architectures.contenders import (
@@ -22,6 +22,8 @@ from stalegrad.experiments.architectures.contenders import (
 from stalegrad.experiments.architectures.targets import rare_events
 
 from .small_data import small_data
+
+pytestmark = pytest.mark.long
 
 SMALL = architectures.Settings(
     runs=4, workers=(1, 3), gradients=400, rare_gradients=1200, batch_size=20, step_size=0.01, reference_steps=600,
@@ -49,7 +51,7 @@ def test_the_truth_about_rare_events():
 def test_all_have_the_same_gradients(contender):
     target = rare_events(0.002)
     run, seconds = run_of(contender, target, 3, 1200, Cluster(), 30, repeats=2, seed=0)
-    assert sg.architectures.cost(run.trace).gradients == pytest.approx(1200, rel=0.05)
+    assert run.trace.cost().gradients == pytest.approx(1200, rel=0.05)
     assert seconds.shape == run.draws.shape[1:3]
     assert (np.diff(seconds) >= 0).all()
 

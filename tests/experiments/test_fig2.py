@@ -10,15 +10,17 @@ from typer.testing import CliRunner
 
 import stalegrad as sg
 from stalegrad import cli
+from stalegrad.analysis.estimates import speedup_interval
 from stalegrad.engines import available_cores
-from stalegrad.estimates import speedup_interval
 from stalegrad.experiments import fig2, times
 from stalegrad.experiments.fig2_posterior import posterior
 from stalegrad.experiments.logistic_loss import MeanLogisticLoss
-from stalegrad.potentials.whitened import Whitened
-from stalegrad.trace import Trace
+from stalegrad.potentials.wrappers.whitened import Whitened
+from stalegrad.protocol.trace import Trace
 
 from .small_data import GROUPS, small_data
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def model(data):
 
 
 def with_bias(rows):
-    return np.column_stack([rows.toarray(), np.ones(len(rows))])
+    return np.column_stack([rows.toarray(), np.ones(rows.shape[0])])
 
 
 @pytest.mark.parametrize("count", [1, 63, 130])
@@ -168,13 +170,13 @@ def test_the_command_prints_a_table_and_says_what_it_wrote(numbers, monkeypatch,
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_real_engines_are_measured(model, engine):
     kernel = sg.SGLD(step_size=0.02)
-    calibration = times.calibrate(model.potential, kernel, engine, steps=300)
-    assert 0 < calibration.gradient < 0.1
-    assert 0 < calibration.update <= calibration.served
+    alone = times.time_worker(model.potential, kernel, engine, steps=300)
+    assert 0 < alone.gradient < 0.1
+    assert 0 < alone.update <= alone.served
     one, two = (times.measure_times(model.potential, kernel, w, engine, steps=30 * w, slowed=0.01) for w in (1, 2))
     assert 0 < one.updates_per_second < 105  # no faster than the pauses allow
     assert 0 < two.updates_per_second < 220
     assert one.served > 0
-    machine = calibration.machine()
+    machine = alone.machine()
     rates = times.simulated_rates(machine, [1, 2], model.potential.size, seed=0, steps=500)
     assert rates[0] <= rates[1] * 1.01

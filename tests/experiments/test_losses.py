@@ -6,18 +6,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import csr_array
 from typer.testing import CliRunner
 
 import stalegrad as sg
 from stalegrad import cli
-from stalegrad.datasets import Dataset, SparseRows
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
+from stalegrad.datasets import Dataset
 from stalegrad.experiments.losses import averaging, curves, figure, step_sizes, tasks, units
 from stalegrad.experiments.losses.budget import Costs, affordable
 from stalegrad.experiments.losses.cluster import cluster_rate
 from stalegrad.experiments.losses.layouts import FIGURES, Layout, chain_count, updates_per_iteration
+from stalegrad.experiments.losses.unit_folder import UnitFolder
 from stalegrad.experiments.losses.units import Unit
-from stalegrad.experiments.losses.workplace import Workplace
+
+pytestmark = pytest.mark.long
 
 SMALL = {"iterations": 40, "points": 4, "seeds": 2}
 
@@ -28,11 +31,7 @@ def small(monkeypatch):
     rng = np.random.Generator(np.random.Philox(key=1))
     dense = rng.integers(2, size=(400, 6)).astype(np.float32)
     labels = np.where(dense.sum(1) + rng.standard_normal(400) > 3, 1, -1)
-    parts = []
-    for part in (dense[:300], dense[300:]):
-        rows, columns = np.nonzero(part)
-        starts = np.searchsorted(rows, np.arange(len(part) + 1))
-        parts.append(SparseRows(np.ones(len(rows), np.float32), columns.astype(np.int32), starts, part.shape))
+    parts = [csr_array(part) for part in (dense[:300], dense[300:])]
     data = Dataset("small", parts[0], labels[:300], parts[1], labels[300:], ("no", "yes"), "made for a test")
     model = tasks.LogisticModel(data, batch_size=50)
     monkeypatch.setitem(tasks.TASKS, "a9a", replace(tasks.TASKS["a9a"], **SMALL))
@@ -163,25 +162,25 @@ def name_of(each):
     return {"name": each.name}
 
 
-class TestWorkplace:
+class TestUnitFolder:
     wanted = tuple(unit(workers=w) for w in (1, 2, 4))
 
     def test_what_was_done_before_an_interruption_is_not_done_again(self, tmp_path):
         interrupted, second = Counting(fail_at=2), Counting()
         with pytest.raises(KeyboardInterrupt):
-            Workplace(tmp_path, interrupted, 1).results(self.wanted, lambda *_: None)
-        found = Workplace(tmp_path, second, 1).results(self.wanted, lambda *_: None)
+            UnitFolder(tmp_path, interrupted, 1).results(self.wanted, lambda *_: None)
+        found = UnitFolder(tmp_path, second, 1).results(self.wanted, lambda *_: None)
         assert [each.workers for each in (*interrupted.executed, *second.executed)] == [4, 2, 1]
         assert set(found) == set(self.wanted)
 
     def test_arrays_are_kept_beside_the_numbers(self, tmp_path):
-        place = Workplace(tmp_path, Counting(), 1)
+        place = UnitFolder(tmp_path, Counting(), 1)
         assert "array" not in place.results(self.wanted, lambda *_: None)[self.wanted[0]]
         assert_allclose(place.arrays(self.wanted[0], "array"), [0, 1, 2])
 
     def test_other_processes_can_execute_units(self, tmp_path):
         reports = []
-        found = Workplace(tmp_path, name_of, 2).results(self.wanted, lambda what, share: reports.append(share))
+        found = UnitFolder(tmp_path, name_of, 2).results(self.wanted, lambda what, share: reports.append(share))
         assert {each: numbers["name"] for each, numbers in found.items()} == {each: each.name for each in self.wanted}
         assert reports[-1] == 1
 
@@ -271,7 +270,9 @@ class TestCommands:
 def test_networks_start_from_weights_of_their_own(monkeypatch):
     rng = np.random.Generator(np.random.Philox(key=2))
     X, y = rng.integers(256, size=(64, 28, 28), dtype=np.uint8), rng.integers(10, size=64)
-    model = tasks.NetworkModel(sg.models.lenet, Dataset("few", X, y, X, y, ("",) * 10, ""), 8, sg.models.lenet_pixels)
+    model = tasks.NetworkModel(
+        sg.networks.lenet, Dataset("few", X, y, X, y, ("",) * 10, ""), 8, sg.networks.lenet_pixels
+    )
     assert not np.array_equal(model.start(0), model.start(1))
     assert_allclose(model.start(0), model.potential.initial())
     assert_allclose(

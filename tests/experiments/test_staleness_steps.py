@@ -11,6 +11,8 @@ from stalegrad.cli import app
 from stalegrad.experiments import staleness_steps
 from stalegrad.experiments.staleness_rules import RULES, factors, optimal, with_rule
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("kappa", [0.5, 3.0, 50.0])
 def test_the_optimal_rule_is_the_best_of_all(kappa):

@@ -1,34 +1,25 @@
 """Every kernel there is, and a driver that runs one on an analytic gradient at a constant staleness."""
 
 from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
 
 import numpy as np
 
-from stalegrad.chain import Chain
-from stalegrad.kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, SGRLD, UBU
-from stalegrad.metrics import Diagonal, ExpandedMean
+from stalegrad.kernels import Kernel
+from stalegrad.protocol.chain import Chain
+from stalegrad.testing import example_kernels
 
-# G between 1 and 2, in arithmetic that every library of arrays has
-WAVY = Diagonal(
-    inverse=lambda theta: 1 + theta * theta / (1 + theta * theta),
-    divergence=lambda theta: 2 * theta / ((1 + theta * theta) * (1 + theta * theta)),
-)
 
-EVERY_KERNEL = {
-    "SGLD": lambda h: SGLD(step_size=h),
-    "SGHMC-euler": lambda h: SGHMC(step_size=h, friction=2.0),
-    "SGHMC-splitting": lambda h: SGHMC(step_size=h, friction=2.0, integrator="splitting"),
-    "SGNHT-shared-euler": lambda h: SGNHT(step_size=h, noise=1.0),
-    "SGNHT-each-euler": lambda h: SGNHT(step_size=h, noise=1.0, thermostats="each"),
-    "SGNHT-shared-splitting": lambda h: SGNHT(step_size=h, noise=1.0, integrator="splitting"),
-    "SGNHT-each-splitting": lambda h: SGNHT(step_size=h, noise=1.0, thermostats="each", integrator="splitting"),
-    "PSGLD": lambda h: PSGLD(step_size=h, n_data=10, batch_size=2),
-    "PSGLD-divergence": lambda h: PSGLD(step_size=h, n_data=10, batch_size=2, divergence=True),
-    "BAOAB": lambda h: BAOAB(step_size=h, friction=2.0),
-    "UBU": lambda h: UBU(step_size=h, friction=2.0),
-    "SGRLD": lambda h: SGRLD(step_size=h, metric=WAVY),
-    "SGRLD-natural": lambda h: SGRLD(step_size=h, metric=ExpandedMean(), natural=True),
-}
+def _made(kernel: Kernel, step_size: float) -> Kernel:
+    """With settings for targets of variance 1."""
+    names = {f.name for f in fields(kernel)}
+    scales = {name: value for name, value in (("friction", 2.0), ("noise", 1.0)) if name in names}
+    return replace(kernel, step_size=step_size, **scales).for_model(10, 2)
+
+
+EVERY_KERNEL = {name: partial(_made, kernel) for name, kernel in example_kernels().items()}
+"""From a step size to a kernel."""
 
 
 def time_averages(

@@ -14,6 +14,8 @@ from stalegrad.theory import stale_baoab, stale_sghmc, stale_sgld, stale_ubu
 
 from .samplers import time_averages
 
+pytestmark = pytest.mark.long
+
 FALSE_ALARM = 1e-6
 N, J, COORDINATES, REPEATS = 50, 5, 32, 128
 STEPS, BURN_IN, THIN = 8000, 500, 5

@@ -1,49 +1,28 @@
-"""The formula written once: fused loop, NumPy, JAX and torch agree, and nothing but the address decides the noise."""
+"""The formula written once: NumPy, JAX and torch agree; and what is special in one kernel or another."""
 
 import numpy as np
 import pytest
 from scipy import linalg
 
-from stalegrad.chain import Chain
 from stalegrad.kernels import BAOAB, SGHMC, SGLD, SGNHT, UBU, Address
-from stalegrad.kernels.ubu import flow_coefficients
-from stalegrad.noise import TILE
-from stalegrad.schedules import Inverse
+from stalegrad.kernels.schedules import Inverse
+from stalegrad.protocol.chain import Chain
+from stalegrad.theory.free_motion import flow_coefficients
 
 from .samplers import EVERY_KERNEL
 
 REPEATS, SIZE = 2, 300
-DTYPES = [np.float32, np.float64]
 every_kernel = pytest.mark.parametrize("name", EVERY_KERNEL)
 
 
-def _start(kernel, dtype, first=0):
-    """Positive positions, which every kernel can start from; from the repetition ``first`` on."""
-    theta, gradient = np.random.default_rng(5).standard_normal((2, REPEATS, SIZE)).astype(dtype)[:, first:]
-    return kernel.start(np.abs(theta), Address(7, 3, 0, first_repeat=first)), gradient
+def _start(kernel, dtype):
+    """Positive positions, which every kernel can start from."""
+    theta, gradient = np.random.default_rng(5).standard_normal((2, REPEATS, SIZE)).astype(dtype)
+    return kernel.start(np.abs(theta), Address(7, 3, 0)), gradient
 
 
 def _arrays(state):
     return [array for array in state if array is not None]
-
-
-@every_kernel
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_fused_loop_gives_the_bits_of_the_formula(name, dtype):
-    kernel = EVERY_KERNEL[name](0.02)
-    fused, gradient = _start(kernel, dtype)
-    plain, _ = _start(kernel, dtype)
-    exact = "SGNHT" not in name or name.endswith("each-euler")  # others sum over coordinates, or use exp
-    for update in range(3):
-        coefficients = np.array(kernel.coefficients(0.02, 0.03), dtype)
-        kernel.advance(fused, gradient, coefficients, Address(7, 3, update))
-        plain = kernel.step(plain, gradient, kernel.noise_at(plain, Address(7, 3, update)), 0.02, 0.03)
-        for a, b in zip(_arrays(fused), _arrays(plain), strict=True):
-            assert b.dtype == dtype
-            if exact:
-                np.testing.assert_array_equal(a, b)
-            else:
-                np.testing.assert_allclose(a, b, rtol=20 * np.finfo(dtype).eps, atol=20 * np.finfo(dtype).eps)
 
 
 @every_kernel
@@ -65,33 +44,6 @@ def test_formula_runs_on_jax_and_torch(name):
     for library in (in_torch, in_jax):
         for a, b in zip(_arrays(library), _arrays(expected), strict=True):
             np.testing.assert_allclose(np.asarray(a), b, rtol=2e-5, atol=2e-5)
-
-
-@every_kernel
-def test_repetitions_do_not_disturb_each_other(name):
-    kernel = EVERY_KERNEL[name](0.02)
-    both, gradient = _start(kernel, np.float32)
-    second, _ = _start(kernel, np.float32, first=1)
-    coefficients = np.array(kernel.coefficients(0.02, 0.02), np.float32)
-    kernel.advance(both, gradient, coefficients, Address(7, 3, 0))
-    kernel.advance(second, gradient[1:], coefficients, Address(7, 3, 0, first_repeat=1))
-    for a, b in zip(_arrays(both), _arrays(second), strict=True):
-        np.testing.assert_array_equal(a[1:], b)
-
-
-@every_kernel
-def test_shards_give_the_bits_of_the_whole(name):
-    def in_pieces(part, n):
-        for start, stop in ((TILE, 2 * TILE), (2 * TILE, n), (0, TILE)):
-            part(start, stop)
-
-    kernel = EVERY_KERNEL[name](0.02)
-    coefficients = np.array(kernel.coefficients(0.02, 0.03), np.float32)
-    (whole, gradient), (pieces, _) = _start(kernel, np.float32), _start(kernel, np.float32)
-    kernel.advance(whole, gradient, coefficients, Address(7, 3, 9))
-    kernel.advance(pieces, gradient, coefficients, Address(7, 3, 9), split=in_pieces)
-    for a, b in zip(_arrays(whole), _arrays(pieces), strict=True):
-        np.testing.assert_array_equal(a, b)
 
 
 def test_temperature_zero_is_the_noiseless_recursion():
@@ -145,6 +97,69 @@ def test_baoab_kicks_by_half_of_each_step_where_the_step_changes():
         np.testing.assert_allclose(chain.position, theta, rtol=1e-13)
         np.testing.assert_allclose(chain.state.momentum, q, rtol=1e-13)
         q = q - h / 2 * theta**3
+
+
+def test_sghmc_splits_by_half_of_each_step_where_the_step_changes():
+    """Half a step of this size to the draw, half a step of the next one's to where the next gradient is taken."""
+    kernel = SGHMC(step_size=lambda l: 0.2 / (1 + l), friction=1.5, integrator="splitting")  # noqa: E741
+    chain = Chain(kernel, np.full((1, 3), 0.7), 5, 0)
+    state, theta, q = chain.state, chain.position.copy(), chain.state.momentum.copy()
+    for update in range(6):
+        h, following = kernel.schedule(update), kernel.schedule(update + 1)
+        z = kernel.noise_at(chain.state, Address(5, 0, update))
+        np.testing.assert_allclose(chain.point, theta + h / 2 * q, rtol=1e-13)
+        gradient = chain.point**3
+        state = kernel.step(state, gradient, z, h, following)
+        keep = np.exp(-1.5 * h / 2)
+        theta = theta + h / 2 * q
+        q = keep * (keep * q - h * gradient + np.sqrt(2 * 1.5 * h) * z)
+        theta = theta + h / 2 * q
+        chain.advance(gradient)
+        for moved in (chain.state, state):
+            np.testing.assert_allclose(moved.position, theta, rtol=1e-13)
+            np.testing.assert_allclose(moved.momentum, q, rtol=1e-13)
+            np.testing.assert_allclose(moved.point, theta + following / 2 * q, rtol=1e-13)
+
+
+@pytest.mark.parametrize("thermostats", ["shared", "each"])
+def test_sgnht_splits_by_half_of_each_step_where_the_step_changes(thermostats):
+    settings = {"noise": 1.5, "temperature": 2.0, "integrator": "splitting", "thermostats": thermostats}
+    kernel = SGNHT(step_size=lambda l: 0.2 / (1 + l), **settings)  # noqa: E741
+    chain = Chain(kernel, np.full((1, 3), 0.7), 5, 0)
+    theta, q, xi = chain.position.copy(), chain.state.momentum.copy(), chain.state.thermostat.copy()
+    for update in range(6):
+        h, following = kernel.schedule(update), kernel.schedule(update + 1)
+        z = kernel.noise_at(chain.state, Address(5, 0, update))
+        gradient = chain.point**3
+        keep = np.exp(-xi * h / 2)
+        theta = theta + h / 2 * q
+        q = keep * (keep * q - h * gradient + np.sqrt(2 * 1.5 * h * 2.0) * z)
+        theta = theta + h / 2 * q
+        energy = q * q if thermostats == "each" else np.mean(q * q, axis=1, keepdims=True)
+        xi = xi + h * (energy - 2.0)
+        chain.advance(gradient)
+        np.testing.assert_allclose(chain.position, theta, rtol=1e-12)
+        np.testing.assert_allclose(chain.state.thermostat, xi, rtol=1e-12)
+        np.testing.assert_allclose(chain.point, theta + following / 2 * q, rtol=1e-12)
+
+
+def test_ubu_moves_for_half_of_each_step_where_the_step_changes():
+    kernel = UBU(step_size=lambda l: 0.2 / (1 + l), friction=1.5)  # noqa: E741
+    chain = Chain(kernel, np.full((1, 3), 0.7), 5, 0)
+    point, q = chain.point.copy(), chain.state.momentum.copy()
+    for update in range(6):
+        h, following = kernel.schedule(update), kernel.schedule(update + 1)
+        z, y, x, w = kernel.noise_at(chain.state, Address(5, 0, update))
+        gradient = chain.point**3
+        q = q - h * gradient
+        for time, first, second in ((h / 2, z, y), (following / 2, x, w)):
+            keep, drift, sigma, along, across = flow_coefficients(1.5, time, 1.0)
+            point, q = point + drift * q + along * first + across * second, keep * q + sigma * first
+            if time == h / 2:
+                theta = point
+        chain.advance(gradient)
+        np.testing.assert_allclose(chain.position, theta, rtol=1e-12)
+        np.testing.assert_allclose(chain.point, point, rtol=1e-12)
 
 
 @pytest.mark.parametrize("t", [1e-5, 0.04, 0.06, 2.0])

@@ -14,6 +14,8 @@ from stalegrad.theory import stale_sghmc
 
 from .samplers import EVERY_KERNEL, time_averages
 
+pytestmark = pytest.mark.long
+
 COORDINATES = 4000
 
 
@@ -43,7 +45,6 @@ CASES = {
     "UBU": (theta_squared, (0.26, 0.36, 0.5, 0.7), 1200),
     "SGRLD": (theta_squared, (0.03, 0.06, 0.1, 0.15), 1200),
 }
-SECOND_ORDER = {name for name in CASES if name.endswith("splitting")} | {"BAOAB", "UBU"}
 
 
 def slope_of_bias(kernel_at, phi, step_sizes, horizon, **options):
@@ -64,7 +65,6 @@ def slope_of_bias(kernel_at, phi, step_sizes, horizon, **options):
 def test_order_is_what_the_kernel_declares(name):
     slope, details = slope_of_bias(EVERY_KERNEL[name], *CASES[name])
     order = EVERY_KERNEL[name](0.01).order
-    assert order == (2 if name in SECOND_ORDER else 1)
     assert slope == pytest.approx(order, abs=0.15 * order), details
 
 

@@ -8,15 +8,19 @@ import pytest
 from scipy import special, stats
 
 import stalegrad as sg
-from stalegrad.chain import Chain
 from stalegrad.engines import Threads
-from stalegrad.kernels import Address, sghmc, sgld, sgnht, sgrld
-from stalegrad.kernels.recipe import State
+from stalegrad.kernels import Address
+from stalegrad.kernels.samplers import sghmc, sgld, sgnht, sgrld
+from stalegrad.kernels.samplers.recipe import State
+from stalegrad.protocol.chain import Chain
 from stalegrad.testing import check_replay
 
-from .samplers import WAVY, time_averages
+from .samplers import time_averages
+
+pytestmark = pytest.mark.long
 
 ROWS, SIZE, H = 3, 5, 0.02
+WAVY = sg.SGRLD.examples()[0].metric
 START = Address(7, 3, 0)
 SURE = stats.norm.isf(0.5e-6)
 dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -56,8 +60,8 @@ RECIPES = {
 BUILT_IN = {
     "SGLD": (sg.SGLD(step_size=H, temperature=0.7), sgld.State, slice(0, SIZE)),
     "SGRLD": (sg.SGRLD(step_size=H, metric=WAVY, temperature=0.7), sgrld.State, slice(0, SIZE)),
-    "SGHMC": (sg.SGHMC(step_size=H, friction=2.0, temperature=0.7), sghmc.State, slice(SIZE, 2 * SIZE)),
-    "SGNHT": (sg.SGNHT(step_size=H, noise=1.5, temperature=0.7), sgnht.State, slice(SIZE, 2 * SIZE)),
+    "SGHMC": (sg.SGHMC(step_size=H, friction=2.0, temperature=0.7), sghmc.Euler, slice(SIZE, 2 * SIZE)),
+    "SGNHT": (sg.SGNHT(step_size=H, noise=1.5, temperature=0.7), sgnht.Euler, slice(SIZE, 2 * SIZE)),
 }
 
 
@@ -169,7 +173,7 @@ def test_precision_is_the_states_own_whatever_jax_is_set_to():
 def test_a_recipe_replays_from_threads_and_is_diagnosed():
     run = check_replay(Threads(), RECIPES["SGHMC"], servers=2, workers=3, steps=120)
     assert np.isfinite(run.stats.kinetic_temperature).all()
-    assert "Recipe" in str(run.trace.about["kernels"])
+    assert "Recipe" in str(run.trace.record.kernels)
     assert run.diagnose().findings is not None
 
 

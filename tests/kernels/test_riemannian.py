@@ -13,12 +13,14 @@ import pytest
 from scipy import stats
 
 import stalegrad as sg
-from stalegrad.chain import Chain
 from stalegrad.kernels import Address
-from stalegrad.metrics import Diagonal, ExpandedMean
+from stalegrad.kernels.metrics import Diagonal, ExpandedMean
+from stalegrad.protocol.chain import Chain
 from stalegrad.theory import stale_sgld
 
 from .samplers import EVERY_KERNEL, time_averages
+
+pytestmark = pytest.mark.long
 
 FALSE_ALARM = 1e-6
 SURE = stats.norm.isf(FALSE_ALARM / 2)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
-from stalegrad.potentials.base import Potential, Whose
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.potentials.address import GradientAddress
+from stalegrad.potentials.base import Potential
 from stalegrad.testing import small_model
-from stalegrad.types import Array, IntArray
 
 
 class Signed(Potential):
@@ -21,21 +22,21 @@ class Signed(Potential):
     def gradient(self, theta: Array, indices: IntArray) -> Array:
         raise AssertionError("nobody may go past answer()")
 
-    def answer(self, points: Array, whose: Whose, out: Array) -> None:
-        self.model.answer(points, whose, out)
-        repeats = whose.first_repeat + np.arange(len(points), dtype=out.dtype)
-        out += whose.worker + 0.1 * (whose.count % 7) + 0.01 * repeats[:, None]
+    def answer(self, points: Array, address: GradientAddress, out: Array) -> None:
+        self.model.answer(points, address, out)
+        repeats = address.first_repeat + np.arange(len(points), dtype=out.dtype)
+        out += address.worker + 0.1 * (address.count % 7) + 0.01 * repeats[:, None]
 
 
 def test_by_default_it_is_the_gradient_on_the_minibatch():
     model = small_model()
     points = np.arange(15, dtype=model.dtype).reshape(3, 5)
     out, expected = np.empty_like(points), np.empty_like(points)
-    model.answer(points, Whose(seed=3, chain=1, worker=2, count=5, first_repeat=4), out)
+    model.answer(points, GradientAddress(seed=3, chain=1, worker=2, count=5, first_repeat=4), out)
     for row in range(3):
         expected[row] = model.gradient(points[row], model.minibatches.draw(3, 1, 2, 5, 4 + row))
     np.testing.assert_array_equal(out, expected)
-    model.answer(points[:1], Whose(3, 1, 2, 5, 4), out[:1])
+    model.answer(points[:1], GradientAddress(3, 1, 2, 5, 4), out[:1])
     np.testing.assert_array_equal(out, expected)
 
 
@@ -55,7 +56,7 @@ def test_repetitions_have_addresses_of_their_own():
 
 
 def test_long_runs_do_not_take_the_compiled_way_past_it(monkeypatch):
-    monkeypatch.setattr("stalegrad.engines.inline.WORTH_A_BLOCK", 10)
+    monkeypatch.setattr("stalegrad.protocol.executor.WORTH_A_BLOCK", 10)
     model, kernel, trace = Signed(), sg.SGLD(step_size=0.002), sg.Trace.constant_staleness(2, 30, seed=1)
     model.bound = model.model.bound
     blocked = sg.replay(trace, model, kernel)
@@ -65,4 +66,12 @@ def test_long_runs_do_not_take_the_compiled_way_past_it(monkeypatch):
 
 def test_shards_are_refused_where_workers_do_more_than_draw_minibatches():
     with pytest.raises(sg.ArgumentError, match="does not go with Signed"):
-        sg.sample(Signed(), sg.SGLD(step_size=0.002), steps=10, workers=2, shard=True, engine="inline", progress=False)
+        sg.sample(
+            Signed(),
+            sg.SGLD(step_size=0.002),
+            steps=10,
+            workers=2,
+            architecture=sg.Shards(),
+            engine="inline",
+            progress=False,
+        )

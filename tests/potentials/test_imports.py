@@ -9,8 +9,8 @@ from stalegrad import potentials
 def test_exported_names():
     assert sorted(potentials.__all__) == [
         "ControlVariates", "GaussianMean", "Linear", "Logistic", "Minibatches", "Potential", "SVRG", "Softmax",
-        "VarianceReport", "control_variates", "find_mode", "from_gradient", "from_jax", "from_loader", "from_numpyro",
-        "from_torch", "natural", "svrg",
+        "VarianceReport", "Wrapper", "control_variates", "find_mode", "from_gradient", "from_jax", "from_loader",
+        "from_numpyro", "from_torch", "natural", "networks", "priors", "svrg",
     ]  # fmt: skip
     assert all(hasattr(potentials, name) for name in potentials.__all__)
 

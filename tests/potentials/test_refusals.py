@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
 from stalegrad.potentials import GaussianMean, Linear, Logistic, Softmax
 
 X = np.arange(12.0).reshape(6, 2)

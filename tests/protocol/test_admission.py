@@ -1,11 +1,14 @@
 """The protocol as plain data: who may fly, what lands, what is refused."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stalegrad.admission import Admission, Assignment, Landing, Refusal
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
+from stalegrad.protocol.admission import Admission, Assignment, Landing, Refusal
+from stalegrad.protocol.chain_trace import ChainTrace
+from stalegrad.protocol.past import Past
 
 
 def joined(workers, **settings):
@@ -108,6 +111,15 @@ def test_refuses_what_it_did_not_ask_for(message, reason):
     admission.land(1)
     with pytest.raises(Refusal, match=reason):
         admission.expect(*message)
+
+
+def test_after_a_past_the_version_counts_accepted_gradients_and_minibatches_go_on():
+    past = ChainTrace(
+        worker=np.array([0, 1, 0]), count=np.array([0, 0, 1]), staleness=np.array([0, 1, 0]),
+        accepted=np.array([True, False, True]),
+    )  # fmt: skip
+    admission = joined(3, max_staleness=0, past=Past.of(past))
+    assert admission.release() == [Assignment(0, 2, 2), Assignment(1, 1, 2), Assignment(2, 0, 2)]
 
 
 def test_refuses_to_join_twice():

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
-from stalegrad.admission import Admission
-from stalegrad.chain import Chain
-from stalegrad.server import Gradient, Server
-from stalegrad.trace import Trace
-from stalegrad.worker import Worker
+from stalegrad.protocol.admission import Admission
+from stalegrad.protocol.chain import Chain
+from stalegrad.protocol.past import Past
+from stalegrad.protocol.server import ChainStatus, Gradient, Server
+from stalegrad.protocol.trace import Trace
+from stalegrad.protocol.worker import Worker
 
 N, SIZE, STEPS = 40, 5, 120
 KERNEL = sg.SGHMC(step_size=0.01, friction=5.0, integrator="splitting")
@@ -125,3 +126,28 @@ def test_a_server_that_is_done_hands_out_nothing_and_ignores_the_late(potential)
     assert server.receive(Gradient(1, 0, 0, good)) == []
     assert server.join(2) == []
     assert server.trace.steps == 1
+
+
+def test_the_status_counts_what_was_accepted_dropped_and_refused(potential):
+    """Worker 1 reads version 0 and comes when the others have made three updates, which is too late."""
+    server = server_of(potential, max_staleness=2)
+    good = np.ones_like(server.chain.position)
+    for worker in range(3):
+        server.join(worker)
+    server.receive(Gradient(0, 0, 0, good))  # fresh
+    server.receive(Gradient(2, 0, 0, good))  # one behind
+    server.receive(Gradient(0, 1, 1, good))  # one behind
+    server.receive(Gradient(1, 0, 0, good))  # three behind
+    server.receive(Gradient(1, 0, 0, good))  # again
+    assert server.status == ChainStatus(accepted=3, dropped=1, refused=1, staleness_sum=2, staleness_max=1)
+    resumed = ChainStatus.after(Past.of(server.trace))
+    assert resumed == ChainStatus(accepted=3, dropped=1, refused=0, staleness_sum=2, staleness_max=1)
+
+
+def test_of_gradients_that_came_together_the_last_releases_their_workers(potential):
+    server = server_of(potential)
+    good = np.ones_like(server.chain.position)
+    server.join(0)
+    server.join(1)
+    assert server.receive(Gradient(0, 0, 0, good), more=True) == []
+    assert [(a.worker, a.version) for a in server.receive(Gradient(1, 0, 0, good))] == [(0, 2), (1, 2)]

@@ -26,9 +26,9 @@ References:
 import numpy as np
 from scipy import stats
 
-from stalegrad.chain import Chain
-from stalegrad.engines.inline import execute
-from stalegrad.trace import Trace
+from stalegrad.protocol.chain import Chain
+from stalegrad.protocol.executor import execute
+from stalegrad.protocol.trace import Trace
 
 from .cases import Case
 from .conjugate import NormalMean

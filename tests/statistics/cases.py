@@ -1,7 +1,8 @@
 """Every kernel as the statistical checks run it: its step size, the linear chain that it is, and what that leaves out.
 
-SGLD, SGHMC, BAOAB and UBU on a normal target *are* linear chains. pSGLD is one while its metric rests: it is SGLD with
-the step hG. SGNHT is none, but close to one, and what is known of its error is in :func:`thermostat_error`.
+Most kernels that have a theory *are* linear chains on a normal target, which they name themselves. pSGLD is one while
+its metric rests: it is SGLD with the step hG. SGNHT is none, but close to one, and what is known of its error is in
+:func:`thermostat_error`.
 
 Step sizes are relative to the target: a relative step r means hλ = r for SGLD, hGλ = r for pSGLD, and h√λ = 2.5 r for
 the kernels with momentum, whose friction is the critical 2√λ. Errors of stale gradients are then about alike in SGLD
@@ -16,7 +17,8 @@ import numpy as np
 
 import stalegrad as sg
 from stalegrad.kernels import Kernel
-from stalegrad.theory import LinearRecursion, stale_baoab, stale_sghmc, stale_sgld, stale_ubu
+from stalegrad.testing import example_kernels
+from stalegrad.theory import Direction, LinearRecursion, stale_sghmc, stale_sgld
 
 from .conjugate import NormalMean
 
@@ -49,75 +51,62 @@ class Case:
 
 def case(name: str, model: NormalMean, relative_step: float, *, temperature: float = 1.0) -> Case:
     """The kernel of that name. Any temperature but 1 makes it wrong; the linear chain is that of temperature 1."""
-    return _MAKERS[name](model, relative_step, temperature)
+    kernel = EXAMPLES[name]
+    return _SPECIAL.get(type(kernel), _linear)(kernel, model, relative_step, temperature)
 
 
-def _sgld(model: NormalMean, relative_step: float, temperature: float) -> Case:
-    h = relative_step / model.curvature
+def _linear(example: Kernel, model: NormalMean, relative_step: float, temperature: float) -> Case:
+    """A chain that its own theory knows exactly."""
+    h, friction = _inertial(model, relative_step) if example.inertial else (relative_step / model.curvature, None)
+    scales = {} if example.fixed_friction is None else {"friction": friction}
+    kernel = replace(example, step_size=h, temperature=temperature, **scales)
     return Case(
-        sg.SGLD(step_size=h, temperature=temperature),
-        lambda tau, v, heat: stale_sgld(model.curvature, h, tau, gradient_variance=v, temperature=heat),
+        kernel,
+        lambda tau, v, heat: replace(kernel, temperature=heat).recursion(h, tau, Direction(model.curvature, v)),
     )
 
 
-def _sghmc(model: NormalMean, relative_step: float, temperature: float, integrator: str) -> Case:
-    h, friction = _inertial(model, relative_step)
-    return Case(
-        sg.SGHMC(step_size=h, friction=friction, integrator=integrator, temperature=temperature),
-        lambda tau, v, heat: stale_sghmc(
-            model.curvature, h, friction, tau, gradient_variance=v, temperature=heat, integrator=integrator
-        ),
-    )
-
-
-def _baoab(model: NormalMean, relative_step: float, temperature: float) -> Case:
+def _baoab(example: Kernel, model: NormalMean, relative_step: float, temperature: float) -> Case:
     """As if a step had just been made, whose last kick is due: the state is then θ and q as they are."""
-    h, friction = _inertial(model, relative_step)
+    linear = _linear(example, model, relative_step, temperature)
+    h = float(linear.kernel.schedule(0))
 
     def recursion(tau: int, v: float, heat: float) -> LinearRecursion:
-        chain = stale_baoab(model.curvature, h, friction, tau, gradient_variance=v, temperature=heat)
-        return replace(chain, embedding=np.vstack([np.eye(2), np.tile([1.0, 0.0], (tau, 1))]))
+        embedding = np.vstack([np.eye(2), np.tile([1.0, 0.0], (tau, 1))])
+        return replace(linear.recursion(tau, v, heat), embedding=embedding)
 
-    kernel = sg.BAOAB(step_size=h, friction=friction, temperature=temperature)
-    return Case(kernel, recursion, prepare=lambda state, rng: state.last.fill(h / 2))
-
-
-def _ubu(model: NormalMean, relative_step: float, temperature: float) -> Case:
-    """The noise of its very first half-step, which the chain of the theory leaves out, is forgotten like the start."""
-    h, friction = _inertial(model, relative_step)
-    return Case(
-        sg.UBU(step_size=h, friction=friction, temperature=temperature),
-        lambda tau, v, heat: stale_ubu(model.curvature, h, friction, tau, gradient_variance=v, temperature=heat),
-    )
+    return Case(linear.kernel, recursion, prepare=lambda state, rng: state.last.fill(h / 2))
 
 
-def _sgnht(model: NormalMean, relative_step: float, temperature: float, thermostats: str, integrator: str) -> Case:
+def _sgnht(example: sg.SGNHT, model: NormalMean, relative_step: float, temperature: float) -> Case:
     h, noise = _inertial(model, relative_step)
     v = float(model.gradient_variance())
 
     def prepare(state: Any, rng: np.random.Generator) -> None:
         """ξ ~ N(A + hv/2, 1/n), or with variance 1 where every coordinate has its own."""
         xi = state.thermostat
-        xi[...] = rng.normal(noise + h * v / 2, model.coordinates**-0.5 if thermostats == "shared" else 1.0, xi.shape)
+        xi[...] = rng.normal(
+            noise + h * v / 2, model.coordinates**-0.5 if example.thermostats == "shared" else 1.0, xi.shape
+        )
 
     return Case(
-        sg.SGNHT(step_size=h, noise=noise, thermostats=thermostats, integrator=integrator, temperature=temperature),
+        replace(example, step_size=h, noise=noise, temperature=temperature),
         # The thermostat absorbs what staleness and minibatches do to the momentum: the chain as if there were none.
         lambda tau, v, heat: stale_sghmc(model.curvature, h, noise, temperature=heat, integrator="splitting"),
-        lambda tau: thermostat_error(model.curvature, h, noise, tau, v, euler=integrator == "euler"),
+        lambda tau: thermostat_error(model.curvature, h, noise, tau, v, euler=example.integrator == "euler"),
         prepare,
     )
 
 
-def _psgld(model: NormalMean, relative_step: float, temperature: float, divergence: bool) -> Case:
+def _psgld(example: sg.PSGLD, model: NormalMean, relative_step: float, temperature: float) -> Case:
     """V rests at E ḡ² = (λ + v)/N²."""
     mean_square = model.curvature + float(model.gradient_variance())
     squares = mean_square / model.n_data**2
     metric = 1 / (sg.PSGLD.floor + squares**0.5)
     h = relative_step / model.curvature
     return Case(
-        sg.PSGLD(
-            step_size=h / metric, decay=MEMORY, divergence=divergence, temperature=temperature,
+        replace(
+            example, step_size=h / metric, decay=MEMORY, temperature=temperature,
             n_data=model.n_data, batch_size=model.batch_size,
         ),
         lambda tau, v, heat: stale_sgld(model.curvature, h, tau, gradient_variance=v, temperature=heat),
@@ -163,17 +152,6 @@ def metric_error(relative_step: float, memory: float, share: float) -> float:
     return (1 - memory) / (2 * relative_step) * share
 
 
-_MAKERS: dict[str, Callable[[NormalMean, float, float], Case]] = {
-    "SGLD": _sgld,
-    "SGHMC-euler": lambda *a: _sghmc(*a, "euler"),
-    "SGHMC-splitting": lambda *a: _sghmc(*a, "splitting"),
-    "SGNHT-shared-euler": lambda *a: _sgnht(*a, "shared", "euler"),
-    "SGNHT-each-euler": lambda *a: _sgnht(*a, "each", "euler"),
-    "SGNHT-shared-splitting": lambda *a: _sgnht(*a, "shared", "splitting"),
-    "SGNHT-each-splitting": lambda *a: _sgnht(*a, "each", "splitting"),
-    "PSGLD": lambda *a: _psgld(*a, False),
-    "PSGLD-divergence": lambda *a: _psgld(*a, True),
-    "BAOAB": _baoab,
-    "UBU": _ubu,
-}
-KERNELS = tuple(_MAKERS)
+EXAMPLES = {name: kernel for name, kernel in example_kernels().items() if kernel.has_theory()}
+KERNELS = tuple(EXAMPLES)
+_SPECIAL: dict[type[Kernel], Callable[..., Case]] = {sg.BAOAB: _baoab, sg.SGNHT: _sgnht, sg.PSGLD: _psgld}

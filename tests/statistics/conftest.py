@@ -27,7 +27,7 @@ def full(pytestconfig):
 
 
 @pytest.fixture
-def tell(record_property):
+def add_row(record_property):
     """Puts a row of words into the table of that title, which is printed at the end."""
 
     def put(title, **row):

@@ -24,9 +24,9 @@ References:
 import numpy as np
 from scipy import stats
 
-from stalegrad.chain import Chain
-from stalegrad.engines.inline import Execution
-from stalegrad.trace import Trace
+from stalegrad.protocol.chain import Chain, Each
+from stalegrad.protocol.executor import Executor
+from stalegrad.protocol.trace import Trace
 
 from .cases import Case
 from .conjugate import NormalMean
@@ -67,7 +67,7 @@ def successive_conditional(
         potential = believed.potential(data)
         chain = Chain(case.kernel, theta[np.newaxis], seed, number)
         case.prepare(chain.state, rng)
-        execution = Execution(trace.chains[0], potential, chain, lambda *_: None)
+        execution = Executor(trace.chains[0], potential, chain, Each(lambda *_: None))
         blocks = 0
         while not execution.done:
             data[...] = model.data(chain.position[0], rng)

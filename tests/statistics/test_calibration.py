@@ -17,6 +17,8 @@ from .cases import KERNELS, STALENESS, case
 from .conjugate import NormalMean
 from .wrong_samplers import FAULTS
 
+pytestmark = pytest.mark.long
+
 MODEL = NormalMean(coordinates=8)
 TESTS = len(KERNELS) * len(STALENESS) * (MODEL.coordinates + 1)
 FALSE_ALARM = 1e-6 / TESTS
@@ -42,7 +44,7 @@ def _steps(relative_step):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_ranks_are_uniform(kernel, staleness, size, tell):
+def test_ranks_are_uniform(kernel, staleness, size, add_row):
     sampler = case(kernel, MODEL, size.relative_step)
     trace = STALENESS[staleness](_steps(size.relative_step))
     distance = distance_from_posterior(sampler, trace, MODEL)
@@ -50,7 +52,7 @@ def test_ranks_are_uniform(kernel, staleness, size, tell):
     seed = 1000 + KERNELS.index(kernel) * len(STALENESS) + list(STALENESS).index(staleness)
     ranks = uniform_ranks(sampler, trace, MODEL, MODEL, data_sets=size.data_sets, draws=size.draws, seed=seed)
     p = p_values(ranks, distance)
-    tell(
+    add_row(
         f"simulation-based calibration with {size.data_sets} data sets; p < {FALSE_ALARM:.1e} fails",
         kernel=kernel, staleness=staleness, updates=f"{len(trace.chains[0])}", bias=f"{distance:.4f}",
         **{"p of θ": " ".join(f"{value:.3f}" for value in p[:-1]), "p of U(θ)": f"{p[-1]:.3f}"},
@@ -59,7 +61,7 @@ def test_ranks_are_uniform(kernel, staleness, size, tell):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_wrong_sampler_is_noticed(fault, size, tell):
+def test_a_wrong_sampler_is_noticed(fault, size, add_row):
     """The same test, with the allowance that SGLD at its right step gets, fails each of these."""
     wrong = FAULTS[fault](MODEL, size.relative_step, size.wrong_temperature)
     right = case("SGLD", MODEL, size.relative_step)
@@ -69,5 +71,5 @@ def test_a_wrong_sampler_is_noticed(fault, size, tell):
         data_sets=size.data_sets, draws=size.draws, seed=999,
     )  # fmt: skip
     p = p_values(ranks, allowance).min()
-    tell("simulation-based calibration of wrong samplers, to be noticed", fault=fault, p=f"{p:.1e}")
+    add_row("simulation-based calibration of wrong samplers, to be noticed", fault=fault, p=f"{p:.1e}")
     assert p < FALSE_ALARM

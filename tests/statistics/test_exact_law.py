@@ -7,14 +7,16 @@ import pytest
 from scipy import stats
 
 import stalegrad as sg
-from stalegrad.chain import Chain
-from stalegrad.engines.inline import execute
+from stalegrad.protocol.chain import Chain
+from stalegrad.protocol.executor import execute
 from stalegrad.theory import stale_sghmc, stale_sgld
 
 from .cases import KERNELS, STALENESS, case, metric_error
 from .conjugate import NormalMean
 from .exact_law import joint_moments, law_after
 from .joint_distribution import allowances, marginal_conditional, successive_conditional
+
+pytestmark = pytest.mark.long
 
 FALSE_ALARM = 1e-6
 ROWS = 1000

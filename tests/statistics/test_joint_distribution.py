@@ -20,6 +20,8 @@ from .joint_distribution import (
 )
 from .wrong_samplers import FAULTS
 
+pytestmark = pytest.mark.long
+
 TESTS = len(KERNELS) * len(STALENESS) * len(MOMENTS)
 FALSE_ALARM = 1e-6 / TESTS
 
@@ -54,7 +56,7 @@ def size(full):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_joint_law_stays(kernel, staleness, size, tell):
+def test_joint_law_stays(kernel, staleness, size, add_row):
     model, block = size.model, size.block(size.relative_step)
     sampler = case(kernel, model, size.relative_step)
     trace = STALENESS[staleness](size.steps(size.relative_step))
@@ -65,7 +67,7 @@ def test_joint_law_stays(kernel, staleness, size, tell):
     share = (allowed / standard_errors(successive, marginal)).max()
     assert share < 0.5, "the step is too large: its bias is not below the test's resolution"
     z, p = compare(successive, marginal, allowed)
-    tell(
+    add_row(
         f"Geweke's joint-distribution test with {size.chains} chains: z and p; p < {FALSE_ALARM:.1e} fails",
         kernel=kernel, staleness=staleness, updates=f"{len(trace.chains[0])}", **{"bias/se": f"{share:.2f}"},
         **{name: f"{z_of:+.2f} {p_of:.3f}" for name, z_of, p_of in zip(MOMENTS, z, p, strict=True)},
@@ -76,7 +78,7 @@ def test_joint_law_stays(kernel, staleness, size, tell):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_wrong_sampler_is_noticed(fault, size, tell):
+def test_a_wrong_sampler_is_noticed(fault, size, add_row):
     """The same test, with the allowance that SGLD at its right step gets, fails each of these."""
     wrong = FAULTS[fault](size.model, size.relative_step, size.wrong_temperature)
     block = size.block(wrong.relative_step)
@@ -90,5 +92,7 @@ def test_a_wrong_sampler_is_noticed(fault, size, tell):
     allowed = allowances(right, trace, size.model, block=size.block(size.relative_step))
     z, p = compare(successive, marginal, allowed)
     words = {name: f"{value:+.1f}" for name, value in zip(MOMENTS, z, strict=True)}
-    tell("Geweke's joint-distribution test of wrong samplers, to be noticed", fault=fault, **words, p=f"{p.min():.1e}")
+    add_row(
+        "Geweke's joint-distribution test of wrong samplers, to be noticed", fault=fault, **words, p=f"{p.min():.1e}"
+    )
     assert p.min() < FALSE_ALARM

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 import stalegrad as sg
-from stalegrad.trace import Trace
+from stalegrad.protocol.trace import Trace
 
 from .cases import STALENESS, Case, case
 from .conjugate import NormalMean

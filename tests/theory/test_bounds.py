@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
 from stalegrad.theory import (
     bias_bound,
     chains_bias_bound,

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import linalg, stats
 
-from stalegrad.errors import ArgumentError, StalegradError
+from stalegrad._internal.errors import ArgumentError, StalegradError
+from stalegrad.kernels import UBU, Address
 from stalegrad.theory import UnstableRecursion, stale_baoab, stale_sghmc, stale_sgld, stale_ubu
 
 FALSE_ALARM = 1e-6
@@ -284,3 +285,13 @@ def test_ubu_is_of_second_order_and_has_the_limit_of_a_gradient_that_never_comes
     errors = [stale_ubu(1.0, h, 2.0).variance - 1 for h in (0.05, 0.1)]
     assert_allclose(np.log2(errors[1] / errors[0]), 2, atol=0.01)
     assert_allclose(stale_ubu(1e-9, 0.5, 2.0, temperature=1.3).covariance()[2, 2], 1.3, rtol=1e-6)
+
+
+def test_the_noise_of_ubu_is_that_of_its_formula():
+    """Each of the four normals of an update alone, from rest and without a force."""
+    kernel, size = UBU(step_size=0.3, friction=1.5, temperature=2.0), 1
+    rest = type(kernel.start(np.zeros((1, size)), Address(0, 0, 0)))(*np.zeros((3, 1, size)))
+    moved = [kernel.step(rest, np.zeros((1, size)), np.eye(4)[k].reshape(4, 1, 1), 0.3) for k in range(4)]
+    columns = np.array([[state.position[0, 0], state.point[0, 0], state.momentum[0, 0]] for state in moved]).T
+    noise = stale_ubu(5.0, 0.3, 1.5, temperature=2.0).noise
+    np.testing.assert_allclose(noise @ noise.T, columns @ columns.T, rtol=1e-12)

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import stalegrad as sg
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
 from stalegrad.theory import stale_sghmc, stale_sgld
 
 LAW = np.array([0.1, 0.2, 0.0, 0.4, 0.3])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from stalegrad import theory
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
 from stalegrad.theory.posynomials import minimiser
 
 constants = st.floats(1e-6, 1e6)

@@ -1,4 +1,7 @@
-"""The command ``stalegrad``. Only words and tables here: what a command does lives in the package."""
+"""The command ``stalegrad``: one file for each group of commands, and ``screens.py`` with the tables that they print.
+
+Arguments, words and exit statuses only: what a command does lives in the package, and nothing imports this folder.
+"""
 
 import sys
 from typing import Annotated
@@ -6,12 +9,13 @@ from typing import Annotated
 import typer
 
 import stalegrad
+from stalegrad._internal.errors import StalegradError
+from stalegrad._internal.text import printable
 from stalegrad.cli.demo import demo
 from stalegrad.cli.plan import plan
 from stalegrad.cli.reproduce import figures
 from stalegrad.cli.runs import list_runs, plot, report, resume, run, show
 from stalegrad.cli.simulate import simulate
-from stalegrad.errors import StalegradError
 
 app = typer.Typer(
     name="stalegrad",
@@ -41,7 +45,7 @@ def main() -> None:
     try:
         app()
     except (StalegradError, OSError) as error:  # not through rich: brackets in a message or a path are no markup
-        typer.echo(f"{typer.style('error:', fg='red', bold=True)} {error}", err=True)
+        typer.echo(f"{typer.style('error:', fg='red', bold=True)} {printable(str(error))}", err=True)
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""What the commands share."""
+"""Console, options and messages that the commands share."""
 
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from stalegrad import bar
-from stalegrad.bar import Report
+from stalegrad._internal import progress_bar as bar
+from stalegrad._internal.progress_bar import Report
+from stalegrad._internal.text import printable
 
 console = Console()
 
@@ -19,12 +20,17 @@ Out = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line; names and messages in it come from files and workers, so control characters are written out."""
+    typer.echo(printable(text), err=err)
+
+
 def written(*paths: Path) -> None:
-    """Say what was written."""
+    """Print the paths of files that were written."""
     for path in paths:
-        typer.echo(f"wrote {path}")
+        say(f"wrote {path}")
 
 
 def progress_bar() -> AbstractContextManager[Report]:
-    """A bar that is gone in the end."""
+    """A progress bar on the console, removed at the end."""
     return bar.progress_bar(console)

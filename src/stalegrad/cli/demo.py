@@ -1,4 +1,4 @@
-"""``stalegrad demo``."""
+"""``stalegrad demo``: sample a real posterior and report on it."""
 
 from pathlib import Path
 from typing import Annotated

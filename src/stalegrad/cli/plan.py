@@ -7,14 +7,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from stalegrad._internal.text import duration, printable
 from stalegrad.cli.common import Seed, console, written
 from stalegrad.cli.runs import EngineName
-from stalegrad.jobs import JobFile
-from stalegrad.noise import MAX_WORKERS
-from stalegrad.progress import duration
+from stalegrad.kernels.noise import MAX_WORKERS
+from stalegrad.runs.jobs import JobFile
 
 if TYPE_CHECKING:
-    from stalegrad.forecast import Forecast
+    from stalegrad.planning import Forecast
 
 
 def plan(
@@ -44,28 +44,28 @@ def plan(
     Gradients, updates and short real runs are timed on this machine. From them follow, by simulation, staleness,
     throughput and cost on a cluster with a core for every worker, and on this machine, where all share its cores.
     """
-    from stalegrad.forecast import Cluster, Wishes, forecast
+    from stalegrad.planning import Cluster, Targets, forecast
 
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     job = JobFile.read(file).changed(engine=engine)
-    wishes, cluster = Wishes(error, within, price), Cluster(latency, bandwidth)
+    targets, cluster = Targets(error, within, price), Cluster(latency, bandwidth)
     with console.status("measuring…") as status:
         made = forecast(
-            job, cluster=cluster, max_workers=max_workers, wishes=wishes, seconds=seconds, seed=seed,
+            job, cluster=cluster, max_workers=max_workers, targets=targets, seconds=seconds, seed=seed,
             report=lambda what: status.update(f"measuring: {what}…"),
         )  # fmt: skip
     console.print(_measured(made))
     console.print()
     console.print(_predicted(made, price))
     if made.unchecked:
-        console.print(Text(f"The step size was not checked: {made.unchecked}.", style="dim"))
+        console.print(Text(printable(f"The step size was not checked: {made.unchecked}."), style="dim"))
     console.print()
     for warning in made.advice.warnings:
-        console.print(Text(warning, style="yellow"))
+        console.print(Text(printable(warning), style="yellow"))
     for reason in made.advice.reasons:
         subject, _, rest = reason.partition(":")
-        console.print(Text.assemble((f"{subject}:", "bold"), rest))
+        console.print(Text.assemble((f"{subject}:", "bold"), printable(rest)))
     if out is not None:
         written(*made.save(out))
 
@@ -95,7 +95,7 @@ def _measured(made: "Forecast") -> Table:
 
 def _predicted(made: "Forecast", price: float | None) -> Table:
     """A line for every number of workers; the one that is recommended stands out."""
-    from stalegrad.forecast.step_sizes import spoken_error
+    from stalegrad.planning.step_sizes import error_text
 
     table = Table(title="One chain, predicted: on a cluster with a core for each worker, and here")
     dropping = any(row.cluster.dropped > 0 for row in made.rows)
@@ -110,7 +110,7 @@ def _predicted(made: "Forecast", price: float | None) -> Table:
         paid = [] if price is None else [f"{row.core_seconds / 3.6 * price:.3g}"]
         table.add_row(
             f"{p.workers:,}", f"{p.mean_staleness:.1f}", f"{p.max_staleness:,}", *[f"{p.dropped:.0%}"] * dropping,
-            f"{p.updates_per_second:,.0f}", f"{p.speedup:.1f}", f"{p.server_busy:.0%}", spoken_error(row.error),
+            f"{p.updates_per_second:,.0f}", f"{p.speedup:.1f}", f"{p.server_busy:.0%}", error_text(row.error),
             f"{row.core_seconds:.3g}", *paid, "" if row.here is None else f"{row.here.updates_per_second:,.0f}",
             style="bold green" if p.workers == made.advice.workers else "",
         )  # fmt: skip

@@ -108,7 +108,7 @@ def staleness_steps(
     network: Annotated[bool, typer.Option(help="Also CIFAR-10 at nine workers, some five minutes.")] = False,
     seed: Seed = 0,
 ) -> None:
-    """Whether steps that know their gradient's staleness keep the accuracy of few workers."""
+    """Whether step sizes that depend on staleness keep the accuracy of few workers."""
     from stalegrad.experiments import staleness_steps as experiment
     from stalegrad.experiments import staleness_steps_network as networks
     from stalegrad.experiments.staleness_rules import RULES

@@ -30,7 +30,7 @@ Processes = Annotated[int | None, typer.Option(help="Chains at a time; one a cor
 
 
 def add_to(figures: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the commands for figures 3 and 4, the supplement, step sizes and averaging."""
     for name, summary in (
         ("fig3", "Test loss against iterations and time, one server with 1, 2, 4, 6 and 9 workers."),
         ("fig4", "The same for 1, 3, 5 and 7 servers with two workers each."),
@@ -70,7 +70,7 @@ def _figure_command(name: str) -> Callable[..., None]:
             )  # fmt: skip
         for found in numbers["datasets"].values():
             console.print(_losses(found))
-            _say_extent(found)
+            _print_extent(found)
         written(out / f"{name}.json", out / f"{name}.png")
 
     return command
@@ -95,7 +95,7 @@ def _losses(found: dict[str, Any]) -> Table:
     return table
 
 
-def _say_extent(found: dict[str, Any]) -> None:
+def _print_extent(found: dict[str, Any]) -> None:
     whole, made = found["whole_iterations"], found["iterations"]
     chosen = f", what {found['budget']:g} minutes were estimated to be enough for" if found["budget"] else ""
     share = "the whole experiment" if made == whole else f"{made:,} of {whole:,} iterations{chosen}"
@@ -119,7 +119,7 @@ def step_sizes(
     seeds: Annotated[int, typer.Option(help="Repetitions.", min=1)] = 2,
     processes: Processes = None,
 ) -> None:  # fmt: skip
-    """The command."""
+    """Compare final test losses over learning rates and numbers of workers."""
     from stalegrad.experiments.losses import step_sizes as experiment
 
     out.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ def averaging(
     sgd_lr: Annotated[list[float], typer.Option(help="A learning rate of SGD; give several.")] = [0.003, 0.01],  # noqa: B006
     processes: Processes = None,
 ) -> None:
-    """The command."""
+    """Score averaged predictions beside single draws and SGD of equal cost."""
     from stalegrad.experiments.losses import averaging as experiment
 
     out.mkdir(parents=True, exist_ok=True)

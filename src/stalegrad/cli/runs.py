@@ -5,23 +5,20 @@ import shlex
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 import stalegrad
-from stalegrad.cli.common import console, written
-from stalegrad.engines.base import begin
+from stalegrad._internal.errors import ArgumentError, GradientError, StalegradError, StoreError
+from stalegrad.cli.common import console, say, written
+from stalegrad.engines import Engine
 from stalegrad.engines.tables import ENGINES, engine_from_table
-from stalegrad.errors import ArgumentError, GradientError, StalegradError
-from stalegrad.jobs import JobFile, ModelFunction
-from stalegrad.noise import MAX_CHAINS, MAX_WORKERS
-from stalegrad.plan import chosen_engine
+from stalegrad.kernels.noise import MAX_CHAINS, MAX_WORKERS
 from stalegrad.potentials import Potential
-from stalegrad.result import Run, RunFailed
-
-if TYPE_CHECKING:
-    from stalegrad.store import Info
+from stalegrad.runs.jobs import JobFile, ModelFunction
+from stalegrad.runs.prepare import chosen_engine
+from stalegrad.runs.result import Run, RunFailed
 
 
 def _known_engine(name: str | None) -> str | None:
@@ -31,7 +28,7 @@ def _known_engine(name: str | None) -> str | None:
 
 
 RUNS = Path("runs")
-"""Where runs are put, and looked for, unless somebody says otherwise."""
+"""Where runs are put, and looked for, by default."""
 
 INTERRUPTED = 130
 """The exit status of a program that Ctrl-C ended: 128 and the number of the signal."""
@@ -64,7 +61,7 @@ def run(
         typer.Option(
             metavar="FOLDER",
             file_okay=False,
-            help="Where to keep the run; if nobody says, in runs/, under the file's name.",
+            help="Where to keep the run; by default in runs/, under the file's name.",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -73,13 +70,13 @@ def run(
 
     The same file serves every engine. Ctrl-C stops the run and keeps what has been sampled; resume goes on with it.
     """
-    from stalegrad.run import sample
+    from stalegrad.runs.sample import sample
 
     job = JobFile.read(file).changed(engine=engine, workers=workers, servers=servers, steps=steps, seed=seed)
     job = job if address is None else job.at(address)
     place = store or job.store or _free(RUNS / job.name)
     job = job.changed(store=place)
-    begin(job.engine_object())
+    job.engine_object().begin()
     potential = job.potential()
     _finish(place, lambda: sample(potential, progress=not quiet, **job.arguments(potential)), potential, quiet)
 
@@ -94,16 +91,17 @@ def resume(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:FUNCTION", help="What makes the model, if not what the run remembers."),
+        typer.Option(metavar="MODULE:FUNCTION", help="What makes the model, if not what the run was made with."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Go on with a run that was stopped, or let one that has ended make more steps."""
-    from stalegrad.store import inspect
+    from stalegrad.runs.store import inspect
 
-    job = _job(inspect(folder).configuration.get("job"))
+    job = _job(inspect(folder).job)
     chosen = _engine(job, engine, address)
-    begin(chosen)
+    if chosen is not None:
+        chosen.begin()
     potential = None
     if model is not None:
         arguments, folders = ({}, ()) if job is None else (job.model.arguments, (job.folder,))
@@ -117,7 +115,7 @@ def resume(
     _finish(folder, lambda: stalegrad.resume(folder, potential, **settings), potential, quiet)
 
 
-def _engine(job: JobFile | None, name: str | None, address: str | None) -> Any:
+def _engine(job: JobFile | None, name: str | None, address: str | None) -> Engine | None:
     """With the settings that the job has for it, if there is a job; None for what the run had last."""
     if job is None:
         if address is not None:
@@ -131,8 +129,8 @@ def _engine(job: JobFile | None, name: str | None, address: str | None) -> Any:
 def show(folder: Folder, as_json: Json = False) -> None:
     """Sum up a run: what it is, how far it came, what its chains did and what some parameters say."""
     from stalegrad.cli import screens
-    from stalegrad.store import inspect
-    from stalegrad.summary import summarise
+    from stalegrad.runs.store import inspect
+    from stalegrad.runs.summary import summarise
 
     info, result = inspect(folder), _load(folder)
     summary, findings = summarise(result), _findings(result)
@@ -152,11 +150,11 @@ def list_runs(
     if not folder.is_dir():
         raise StalegradError(f"there is no folder {folder}. Runs are put there by: stalegrad run FILE.toml")
     inner = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    rows = [screens.listed(path.name, _look(path)) for path in inner]
+    rows = [screens.listed(path) for path in inner]
     if as_json:
         typer.echo(json.dumps(rows, indent=1))
     elif not rows:
-        typer.echo(f"no runs in {folder} yet")
+        say(f"no runs in {folder} yet")
     else:
         screens.show_list(console, rows)
 
@@ -165,13 +163,16 @@ def plot(
     folder: Folder,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", file_okay=False, help="Where to put the pictures; if nobody says, RUN/plots."),
+        typer.Option(metavar="FOLDER", file_okay=False, help="Where to put the pictures; by default RUN/plots."),
     ] = None,
 ) -> None:
     """Draw the pictures of a run."""
-    from stalegrad.plots import plot_run
+    from stalegrad.analysis.plots import plot_run
 
-    out = out or folder / "plots"
+    if out is None:
+        out = folder / "plots"
+        if out.is_symlink():
+            raise StoreError(f"{out} is a link out of the run's folder. Delete it, or say where to: --out FOLDER")
     result = _load(folder)
     out.mkdir(parents=True, exist_ok=True)
     written(*plot_run(result, out))
@@ -181,13 +182,13 @@ def report(
     folder: Folder,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PLACE", help="Where to put the page, a folder or a .html file; if nobody says, RUN."),
+        typer.Option(metavar="PLACE", help="Where to put the page, a folder or a .html file; by default RUN."),
     ] = None,
 ) -> None:
     """Write a page about a run, for a browser: how it was made, what it found, and whether to believe it."""
+    from stalegrad.analysis.report import write_report
     from stalegrad.cli import screens
-    from stalegrad.report import write_report
-    from stalegrad.store import inspect
+    from stalegrad.runs.store import inspect
 
     info, result = inspect(folder), _load(folder)
     about = screens.plain_info(info)
@@ -197,20 +198,20 @@ def report(
 def _finish(folder: Path, sampling: Callable[[], Run], potential: Potential | None, quiet: bool) -> None:
     """Sample, then say what came of it, where it is, and what can be done with it. The diagnosis may use the model."""
     from stalegrad.cli import screens
-    from stalegrad.store import inspect
-    from stalegrad.summary import summarise
+    from stalegrad.runs.store import inspect
+    from stalegrad.runs.summary import summarise
 
     where = shlex.quote(str(_short(folder)))
     try:
         result = sampling()
     except (GradientError, RunFailed):
-        typer.echo(f"What was sampled until then is in {where}: stalegrad show {where}", err=True)
+        say(f"What was sampled until then is in {where}: stalegrad show {where}", err=True)
         raise
-    told = str(_findings(result, potential)) if quiet else ""  # otherwise the sampling has told it
-    screens.show(console, inspect(folder), summarise(result), told)
-    typer.echo(f"\nThe run is in {where}. Next:")
+    findings = str(_findings(result, potential)) if quiet else ""  # otherwise the sampling has printed them
+    screens.show(console, inspect(folder), summarise(result), findings)
+    say(f"\nThe run is in {where}. Next:")
     for command, what in _NEXT.items():
-        typer.echo(f"  stalegrad {command:6} {where}   {what}")
+        say(f"  stalegrad {command:6} {where}   {what}")
     if result.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -224,7 +225,7 @@ _NEXT = {
 
 
 def _job(table: Any) -> JobFile | None:
-    """The file that described a run, if there was one: what is kept in its place may be anybody's table."""
+    """The file that described a run, if there was one: a store may also keep any other table."""
     try:
         return JobFile.from_table(table)
     except ArgumentError:
@@ -239,18 +240,8 @@ def _findings(result: Run, potential: Potential | None = None) -> Any:
     return result.diagnose(potential)
 
 
-def _look(folder: Path) -> "Info | Exception":
-    """What is known of a run without reading its draws, or why nothing is."""
-    from stalegrad.store import inspect
-
-    try:
-        return inspect(folder)
-    except Exception as problem:  # whatever a damaged or foreign folder makes of the libraries that read it
-        return problem
-
-
 def _free(place: Path) -> Path:
-    """The place itself, or with the first number at its end that nobody has taken."""
+    """The place itself, or with the first number at its end that is free."""
     others = (place.with_name(f"{place.name}-{number}") for number in count(2))
     return place if not place.exists() else next(other for other in others if not other.exists())
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -11,17 +12,17 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.tables import OPAQUE
+from stalegrad._internal.text import duration, printable
+from stalegrad.analysis.estimates.posterior_average import plus_minus
 from stalegrad.engines.tables import ENGINES, LAWS
-from stalegrad.errors import ArgumentError
-from stalegrad.estimates.posterior_average import plus_minus
-from stalegrad.jobs import ModelFunction
 from stalegrad.kernels.tables import KERNELS, SCHEDULES
-from stalegrad.plain import OPAQUE
-from stalegrad.progress import duration
-from stalegrad.summary import Summary
+from stalegrad.runs.jobs import ModelFunction
+from stalegrad.runs.summary import Summary
 
 if TYPE_CHECKING:
-    from stalegrad.store import Info
+    from stalegrad.runs.store import Info
 
 UNREADABLE = "unreadable"
 """The state of a folder that is damaged, or no run at all."""
@@ -29,9 +30,9 @@ UNREADABLE = "unreadable"
 _ROWS = 8  # parameters on the screen
 _NARROW = 80  # columns; a list on fewer leaves out model and kernel
 _DEFAULTS = {
-    name: {f.name: f.default for f in fields(member)}
-    for family in (KERNELS, SCHEDULES, ENGINES, LAWS)
-    for name, member in family.members.items()
+    name: {f.name: f.default for f in fields(member)}  # type: ignore[arg-type]  # all are dataclasses
+    for registry in (KERNELS, SCHEDULES, ENGINES, LAWS)
+    for name, member in registry.members.items()
 }
 _COLOURS = {
     "finished": "green", "running": "cyan", "interrupted": "yellow", "killed": "yellow", "failed": "red",
@@ -41,19 +42,19 @@ _COLOURS = {
 
 def show(console: Console, info: "Info", summary: Summary, findings: str) -> None:
     """One run: its facts, its chains, some parameters, and what the diagnostics found, in words, unless empty."""
-    console.print(Text.assemble((str(info.path), "bold"), "  ", _state(info.state)), soft_wrap=True)
+    console.print(Text.assemble((printable(str(info.path)), "bold"), "  ", _state(info.state)), soft_wrap=True)
     if info.failure:
-        console.print(Text(info.failure.strip(), style="red"), soft_wrap=True)  # it may be a traceback
+        console.print(_text(info.failure.strip(), "red"), soft_wrap=True)  # it may be a traceback
     console.print(_facts(info, summary))
     console.print()
     console.print(_chains(summary, info.steps))
     if summary.parameters:
         console.print()
         console.print(_parameters(summary))
-        console.print(Text(_worst(summary), style="dim"))
+        console.print(_text(_worst(summary), "dim"))
     if findings:
         console.print()
-        console.print(Text(findings))
+        console.print(_text(findings))
 
 
 def show_list(console: Console, rows: Sequence[dict[str, Any]]) -> None:
@@ -72,25 +73,31 @@ def show_list(console: Console, rows: Sequence[dict[str, Any]]) -> None:
         numbers = ["", "", ""]
         if row["problem"] is None:
             numbers = [f"{row['done']:.0%}", decimal(row["bytes"]), _age(row["created"])]
-        table.add_row(Text(row["name"]), _state(row["state"]), *map(Text, words), *numbers)
+        table.add_row(_text(row["name"]), _state(row["state"]), *map(_text, words), *numbers)
     console.print(table)
     for row in rows:
         if row["problem"] is not None:
-            console.print(Text(f"{row['name']}: {row['problem']}", style="dim"))
+            console.print(_text(f"{row['name']}: {row['problem']}", "dim"))
 
 
-def listed(name: str, entry: "Info | Exception") -> dict[str, Any]:
+def listed(folder: Path) -> dict[str, Any]:
     """A run as an entry of a list; of a folder that could not be read there is little more than the reason."""
-    if isinstance(entry, Exception):
+    from stalegrad.runs.store import inspect
+
+    try:
+        return _entry(folder.name, inspect(folder))
+    except Exception as problem:  # one damaged or foreign folder must not hide the others
         keys = ("done", "updates", "steps", "bytes", "created")
         unknown = {"model": "", "kernel": "", **dict.fromkeys(keys)}
-        return {"name": name, "state": UNREADABLE, **unknown, "problem": str(entry) or type(entry).__name__}
-    configuration = entry.configuration
+        return {"name": folder.name, "state": UNREADABLE, **unknown, "problem": str(problem) or type(problem).__name__}
+
+
+def _entry(name: str, entry: "Info") -> dict[str, Any]:
     return {
         "name": name,
         "state": entry.state,
-        "model": _model(configuration, arguments=False),
-        "kernel": ", ".join(dict.fromkeys(_name(table) for table in configuration["kernels"])),
+        "model": _model(entry, arguments=False),
+        "kernel": ", ".join(dict.fromkeys(_name(table) for table in entry.record.kernels)),
         "done": min(entry.updates) / entry.steps,
         "updates": entry.updates,
         "steps": entry.steps,
@@ -102,30 +109,30 @@ def listed(name: str, entry: "Info | Exception") -> dict[str, Any]:
 
 def plain_info(info: "Info") -> dict[str, Any]:
     """All that is known of a run without reading its draws, for JSON."""
-    names = ("state", "failure", "created", "steps", "updates", "draws", "sessions", "configuration")
-    return {"path": str(info.path), **{name: getattr(info, name) for name in names}, "bytes": info.bytes_on_disk()}
+    names = ("state", "failure", "created", "steps", "updates", "draws", "sessions", "job")
+    known = {name: getattr(info, name) for name in names}
+    return {"path": str(info.path), **known, "record": info.record.table(), "bytes": info.bytes_on_disk()}
 
 
 def _facts(info: "Info", summary: Summary) -> Table:
-    c = info.configuration
-    model, engine, seconds = c["model"], c["engine"], summary.gradient_seconds
+    settings, model, seconds = info.record.settings, info.record.model, summary.gradient_seconds
     rows = {
         "model": (
-            _model(c, arguments=True),
-            f"{_count(model['size'], 'parameter')}, {model['dtype']}",
-            f"{model['n_data']:,} data in minibatches of {model['batch_size']:,}",
+            _model(info, arguments=True),
+            f"{_count(model.size, 'parameter')}, {model.dtype}",
+            f"{model.n_data:,} data in minibatches of {model.batch_size:,}",
         ),
-        "kernel": dict.fromkeys(map(_words, c["kernels"])),
+        "kernel": dict.fromkeys(map(_words, info.record.kernels)),
         "workers": (
-            f"{_count(c['servers'], 'chain')} of {_count(c['workers'], 'worker')}",
-            _bound(c["max_staleness"], c["policy"]),
-            f"engine {_words(engine) if isinstance(engine, Mapping) else engine}",
+            f"{_count(settings.servers, 'chain')} of {_count(settings.workers, 'worker')}",
+            _bound(settings.max_staleness, settings.policy),
+            f"engine {_words(info.record.engine)}",
         ),
         "draws": (
             _count(info.steps, "step"),
-            f"burn-in {c['burn_in']:,}",
-            f"1 in {c['thin']:,} kept",
-            f"seed {c['seed']}",
+            f"burn-in {settings.burn_in:,}",
+            f"1 in {settings.thin:,} kept",
+            f"seed {settings.seed}",
         ),
         "time": (
             f"begun {_age(info.created)} ago",
@@ -140,7 +147,7 @@ def _facts(info: "Info", summary: Summary) -> Table:
     table.add_column(overflow="fold")
     for name, facts in rows.items():
         if any(facts):
-            table.add_row(name, Text(" · ".join(filter(None, facts))))
+            table.add_row(name, _text(" · ".join(filter(None, facts))))
     return table
 
 
@@ -163,7 +170,7 @@ def _parameters(summary: Summary) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for p in summary.parameters[:: -(-len(summary.parameters) // _ROWS)]:
         mean = plus_minus(p.mean, p.standard_error).replace("-", "−")
-        table.add_row(Text(p.name), mean, f"{p.deviation:.3g}", _number(p.rhat, ".3f"), f"{p.ess:,.0f}")
+        table.add_row(_text(p.name), mean, f"{p.deviation:.3g}", _number(p.rhat, ".3f"), f"{p.ess:,.0f}")
     return table
 
 
@@ -177,12 +184,12 @@ def _worst(summary: Summary) -> str:
     return f"{text} the smallest ESS is {least.ess:,.0f}, of {least.name}."
 
 
-def _model(configuration: Mapping[str, Any], *, arguments: bool) -> str:
+def _model(info: "Info", *, arguments: bool) -> str:
     """What makes the model, of a run that a file described; else the potential's class."""
     try:
-        model = ModelFunction.read(configuration["job"]["model"], "model")
+        model = ModelFunction.read((info.job or {})["model"], "model")
     except (ArgumentError, KeyError, TypeError):  # there was no file, or what is kept in its place is anybody's table
-        return str(configuration["model"]["type"])
+        return info.record.model.type
     given = ", ".join(f"{name}={_words(value)}" for name, value in model.arguments.items())
     return f"{model.function}({given})" if arguments else model.function
 
@@ -214,12 +221,17 @@ def _sessions(sessions: Sequence[Mapping[str, Any]]) -> str:
     moments = [(_moment(s["started"]), _moment(s["ended"])) for s in sessions if "ended" in s]
     seconds = sum((ended - started).total_seconds() for started, ended in moments)
     text = f"{duration(seconds)} in {_count(len(sessions), 'session')}"
-    hands = dict.fromkeys(f"{s['engine'].lower()} with {_count(s['workers'], 'worker')}" for s in sessions)
-    return text if len(hands) < 2 else f"{text}, on {', then '.join(hands)}"
+    setups = dict.fromkeys(f"{_name(s['engine'])} with {_count(s['workers'], 'worker')}" for s in sessions)
+    return text if len(setups) < 2 else f"{text}, on {', then '.join(setups)}"
 
 
 def _state(state: str) -> Text:
-    return Text(state, style=_COLOURS.get(state, ""))
+    return _text(state, _COLOURS.get(state, ""))
+
+
+def _text(words: str, style: str = "") -> Text:
+    """What comes from a file or from a worker: neither markup nor escape sequences in it count."""
+    return Text(printable(words), style=style)
 
 
 def _number(value: float, form: str) -> str:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from stalegrad.admission import Policy
 from stalegrad.cli.common import Seed, console, written
-from stalegrad.noise import MAX_WORKERS
-from stalegrad.simulation import Constant, Exponential, Law, LogNormal, Network
+from stalegrad.engines.simulation import Constant, Exponential, Law, LogNormal, Network
+from stalegrad.kernels.noise import MAX_WORKERS
+from stalegrad.protocol.admission import Policy
 
 
 class LawName(StrEnum):
@@ -54,11 +54,11 @@ def simulate(
 
     The defaults are LeNet on one core a worker and a 10 Gbit/s network.
     """
-    from stalegrad.experiments import scaling
+    from stalegrad.planning import scaling
 
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-    counts = [2**k for k in range(max_workers.bit_length()) if 2**k < max_workers] + [max_workers]
+    counts = scaling.worker_numbers(max_workers)
     network = Network(latency=latency, bandwidth=bandwidth, message_bytes=4 * parameters)
 
     def law_of(workers: int) -> Law:

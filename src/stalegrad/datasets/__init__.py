@@ -9,8 +9,8 @@ Without a network, or to share one copy, name a folder in the environment variab
 """
 
 from stalegrad.datasets.a9a_libsvm import a9a
-from stalegrad.datasets.base import Dataset, SparseRows
+from stalegrad.datasets.base import Dataset
 from stalegrad.datasets.cifar10_binary import cifar10
 from stalegrad.datasets.mnist_idx import mnist
 
-__all__ = ["Dataset", "SparseRows", "a9a", "cifar10", "mnist"]
+__all__ = ["Dataset", "a9a", "cifar10", "mnist"]

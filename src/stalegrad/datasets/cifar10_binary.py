@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from stalegrad._internal.types import IntArray
 from stalegrad.datasets.base import Dataset
 from stalegrad.datasets.files import Download, File, read
-from stalegrad.types import IntArray
 
 PAGE = "https://www.cs.toronto.edu/~kriz/cifar.html"
 ARCHIVE = Download(

@@ -1,20 +1,25 @@
 """Where the files of a data set are found: in a folder of the user's, in the cache, or on the web.
 
 A file is known by the sha256 of its bytes, decompressed: it is the same file as it is, as .gz and as .xz. What is read
-is verified every time, whoever put it there.
+is verified every time, whoever put it there. Processes that need the same files for the first time at the same time, as
+the ranks of an MPI job do, download them once: one does, the others wait for it.
 """
 
+import fcntl
 import gzip
 import hashlib
 import lzma
 import os
+import shutil
 import tarfile
+import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from stalegrad.errors import DatasetError
+from stalegrad._internal.errors import DatasetError
 
 VARIABLE = "STALEGRAD_DATA"
 """The environment variable that names a folder with the user's own copies."""
@@ -71,8 +76,11 @@ def cache() -> Path:
 def _read(dataset: str, file: File, files: tuple[File, ...]) -> bytes:
     content = _find(dataset, file)
     if content is None:
-        _fetch(dataset, file.download, files)
-        content = _find(dataset, file)
+        with _one_at_a_time(dataset):
+            content = _find(dataset, file)  # another process may have been quicker
+            if content is None:
+                _fetch(dataset, file.download, files)
+                content = _find(dataset, file)
     if content is None:
         raise DatasetError(f"{file.download.name} of {dataset} does not hold {file.name}. {_remedy(dataset, files)}")
     return content
@@ -107,28 +115,62 @@ def _verify(what: str, content: bytes, expected: str) -> None:
         )
 
 
-def _fetch(dataset: str, download: Download, files: tuple[File, ...]) -> None:
-    """Download into the cache from the first address that delivers the right bytes."""
-    import pooch
+@contextmanager
+def _one_at_a_time(dataset: str) -> Iterator[None]:
+    """Let one process at a time download a data set. Where files cannot be locked all do, which is slow but no harm."""
+    with suppress(OSError):  # a folder that cannot be written to is reported by whoever writes
+        cache().mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(cache() / f".{dataset}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            for left in cache().glob(f".{dataset}-*"):  # by a process that was killed
+                shutil.rmtree(left, ignore_errors=True)
+        yield
+    finally:
+        os.close(descriptor)
 
+
+def _fetch(dataset: str, download: Download, files: tuple[File, ...]) -> None:
+    """Download into the cache from the first address that delivers the right bytes.
+
+    Everything happens in a folder of this process's own, from which finished files are renamed into place.
+    """
     folder, problems = cache() / dataset, []
-    for url in download.urls:
-        try:
-            known = f"sha256:{download.sha256}"
-            got = Path(pooch.retrieve(url, known, fname=download.name, path=folder, progressbar=True))
-        except (OSError, ValueError) as error:  # no connection, no such page, no space; the wrong bytes
-            problems.append(f"  {url}\n    {type(error).__name__}: {error}")
-        else:
-            if got.name.endswith(".tar.gz"):
-                _unpack(got, files)
-            return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        own = Path(tempfile.mkdtemp(prefix=f".{dataset}-", dir=cache()))
+    except OSError as error:
+        raise DatasetError(f"{folder} cannot be written to ({error}). {_remedy(dataset, files)}") from error
+    try:
+        for url in download.urls:
+            try:
+                got = _retrieve(url, download, own)
+                for path in _unpacked(got, files) if got.name.endswith(".tar.gz") else [got]:
+                    os.replace(path, folder / path.name)
+                return
+            except (OSError, ValueError) as error:  # no connection, no such page, no space; the wrong bytes
+                problems.append(f"  {url}\n    {type(error).__name__}: {error}")
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
     tried = "\n".join(problems)
     raise DatasetError(f"{dataset} is not at hand and could not be downloaded:\n{tried}\n{_remedy(dataset, files)}")
 
 
-def _unpack(archive: Path, files: tuple[File, ...]) -> None:
-    """Write the files of a data set that an archive holds next to it, and remove the archive."""
-    wanted = {file.name: file for file in files}
+def _retrieve(url: str, download: Download, folder: Path) -> Path:
+    """Download one file, verified, into a folder."""
+    import pooch
+
+    return Path(pooch.retrieve(url, f"sha256:{download.sha256}", fname=download.name, path=folder, progressbar=True))
+
+
+def _unpacked(archive: Path, files: tuple[File, ...]) -> list[Path]:
+    """The files of a data set that an archive holds, written next to it."""
+    wanted, written = {file.name: file for file in files}, []
     with tarfile.open(archive) as members:
         for member in members:
             name = Path(member.name).name
@@ -136,10 +178,9 @@ def _unpack(archive: Path, files: tuple[File, ...]) -> None:
             if stream is not None:
                 content = stream.read()
                 _verify(f"{name} in {archive}", content, wanted[name].sha256)
-                temporary = archive.with_name(f".{name}-{os.getpid()}")
-                temporary.write_bytes(content)
-                os.replace(temporary, archive.with_name(name))
-    archive.unlink()
+                written.append(archive.with_name(name))
+                written[-1].write_bytes(content)
+    return written
 
 
 def _remedy(dataset: str, files: tuple[File, ...]) -> str:

@@ -1,12 +1,12 @@
-"""MNIST: handwritten digits."""
+"""MNIST: 70,000 images of handwritten digits, in files of the IDX format."""
 
 from math import prod
 
 import numpy as np
 
+from stalegrad._internal.types import IntArray
 from stalegrad.datasets.base import Dataset
 from stalegrad.datasets.files import Download, File, read
-from stalegrad.types import IntArray
 
 PAGE = "http://yann.lecun.com/exdb/mnist/"
 MIRRORS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")

@@ -1,20 +1,22 @@
 """What an engine is: it moves messages between servers and workers, and holds no sampling logic."""
 
-import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import ClassVar, Protocol
 
-from stalegrad.admission import Policy
-from stalegrad.chain import Chain
-from stalegrad.collector import DrawBlock, DrawCollector
-from stalegrad.errors import StalegradError
+from stalegrad._internal.errors import StalegradError
+from stalegrad._internal.text import printable
+from stalegrad._internal.types import Array
+from stalegrad.engines.hostile_network import HostileNetwork
+from stalegrad.engines.team import SingleProcess, Team
 from stalegrad.potentials.base import Potential
-from stalegrad.server import ChainStatus, Record
-from stalegrad.trace import ChainTrace
-from stalegrad.types import Array
-
-T = TypeVar("T")
+from stalegrad.protocol.chain import Chain, Record
+from stalegrad.protocol.chain_trace import ChainTrace
+from stalegrad.protocol.collector import DrawBlock, DrawCollector
+from stalegrad.protocol.past import Past
+from stalegrad.protocol.server import ChainStatus
+from stalegrad.protocol.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -22,39 +24,34 @@ class Job:
     """What is to be run: S servers with W workers each, L updates a server.
 
     Args:
-        potential: the model.
+        potential: the model as workers see it.
+        settings: of the run.
         chain: makes the chain of server s at its start.
         record: gives the recorder of server s.
-        status: what each server shows to whoever looks at the run while it goes on.
-        steps: L.
-        workers: W.
-        servers: S.
-        max_staleness: bound on the staleness, see :mod:`stalegrad.admission`.
-        policy: what happens at the bound.
-        seed: of everything random.
-        past: the trace of each chain until now, where a run goes on that had stopped.
+        status: what each server shows of itself while the run goes on.
+        past: what has happened to each chain until now, where a run goes on that had stopped.
         checkpoint: gives what saves the chain of server s from time to time.
         recording: where the draws are, for engines whose servers are in other processes.
         team: those processes.
     """
 
     potential: Potential
+    settings: Settings
     chain: Callable[[int], Chain]
     record: Callable[[int], Record]
     status: tuple[ChainStatus, ...]
-    steps: int
-    workers: int
-    servers: int
-    max_staleness: int | None
-    policy: Policy
-    seed: int
-    past: tuple[ChainTrace, ...] = ()
+    past: tuple[Past, ...] = ()
     checkpoint: Callable[[int], "Checkpoint"] | None = None
     recording: "Recording | None" = None
-    team: "Team | None" = None
+    team: Team | None = None
 
-    def past_of(self, server: int) -> ChainTrace | None:
-        """What happened to a chain before."""
+    def hurry(self) -> None:
+        """The run is asked to stop: whoever records it is not to wait for long."""
+        if self.recording is not None:
+            self.recording.hurry()
+
+    def past_of(self, server: int) -> Past | None:
+        """What happened to a chain before this run, or None."""
         return self.past[server] if self.past else None
 
 
@@ -78,23 +75,66 @@ class Event:
 
     def __str__(self) -> str:
         who = "the server" if self.worker is None else f"worker {self.worker}"
-        return f"[{self.time:.1f} s] {who} of chain {self.chain} {self.kind}: {self.details}"
+        return printable(f"[{self.time:.1f} s] {who} of chain {self.chain} {self.kind}: {self.details}")
 
 
 class Checkpoint(Protocol):
-    """Saves one chain from time to time. An engine asks it between updates, and at the end in any case."""
+    """Saves one chain from time to time. An engine asks it between updates, and at the end in any case.
+
+    Rows of the trace that it has been given are kept by nobody else.
+    """
+
+    most_rows: int
+    """So many rows of the trace may wait for the next save; more are to be added before it."""
 
     def due(self) -> bool:
-        """Whether it is time."""
+        """Whether it is time to save the chain again."""
         ...
 
-    def save(self, chain: Chain, rows: Callable[[int], ChainTrace], events: Sequence[Event]) -> None:
-        """Save the chain, its trace (``rows(k)`` gives the rows from number k on) and the faults of its workers."""
+    def add(self, rows: ChainTrace) -> None:
+        """Take over the next rows of the trace, which count from the next :meth:`save` on."""
         ...
+
+    def save(self, chain: Chain, events: Sequence[Event]) -> None:
+        """Save the chain, with the rows that have been added, and the faults of its workers."""
+        ...
+
+
+class Advancing(Protocol):
+    """Whoever advances a chain and writes down the rows of its trace: a server, or an executor."""
+
+    @property
+    def chain(self) -> Chain:
+        """The chain as it is now."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """How many rows have not been taken."""
+        ...
+
+    def take_rows(self) -> ChainTrace:
+        """The rows since the last time; from now on they are the caller's."""
+        ...
+
+
+def keep_up(checkpoint: Checkpoint | None, of: Advancing, events: Sequence[Event], *, last: bool = False) -> None:
+    """Between two updates: save the chain if it is time, or ``last``; else hand over the rows if there are many."""
+    if checkpoint is None:
+        return
+    if last or checkpoint.due():
+        checkpoint.add(of.take_rows())
+        checkpoint.save(of.chain, events)
+    elif of.waiting >= checkpoint.most_rows:
+        checkpoint.add(of.take_rows())
 
 
 class Recording(Protocol):
     """Where the draws of a run are kept. Each process has its own, with the chains of the servers that it runs."""
+
+    def hurry(self) -> None:
+        """The run is asked to stop: do not wait for what may take long, such as a disk that is full."""
+        ...
 
     def settle(self) -> StalegradError | None:
         """Wait until all that was recorded here is safe; why it is not, if that ends the run."""
@@ -119,7 +159,7 @@ class Recording(Protocol):
 
 @dataclass
 class Timing:
-    """Where the seconds of a run went, summed over workers or servers.
+    """Where the seconds of a run went, summed over workers or servers, and what befell its messages.
 
     Args:
         wall: seconds from the start to the end.
@@ -127,6 +167,8 @@ class Timing:
         waiting: seconds in which workers that had joined did not compute: exchange, and waiting for the server.
         updates: seconds in which servers handled gradients.
         count: gradients that were computed.
+        damaged, repeated, sent_again: messages that were refused because of their checksum, that came once more, and
+            that were sent once more because no answer had come in time or what had come was damaged.
     """
 
     wall: float = 0.0
@@ -134,6 +176,9 @@ class Timing:
     waiting: float = 0.0
     updates: float = 0.0
     count: int = 0
+    damaged: int = 0
+    repeated: int = 0
+    sent_again: int = 0
 
 
 @dataclass(frozen=True)
@@ -141,7 +186,7 @@ class Outcome:
     """What an engine returns.
 
     Args:
-        chains: the trace of every chain.
+        chains: the trace of every chain, without the rows that a checkpoint has taken over.
         events: faults of workers, in order.
         timing: where the time went; None in virtual time.
         interrupted: whether the run was stopped before its end, by Ctrl-C or SIGTERM.
@@ -155,85 +200,31 @@ class Outcome:
     failure: StalegradError | None = None
 
 
-def available_cores() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+class Engine(ABC):
+    """Anything that can run a job: the base class of all engines, ours and yours.
 
-
-class Team(Protocol):
-    """The processes that call :func:`stalegrad.sample` together, each executing the same script."""
-
-    @property
-    def leads(self) -> bool:
-        """Whether this is the process that makes the store, shows progress and returns the run."""
-        ...
-
-    @property
-    def workers(self) -> int:
-        """W: the most workers that a server may have."""
-        ...
-
-    @property
-    def even(self) -> bool:
-        """Whether every server has W workers, neither fewer nor others in between."""
-        ...
-
-    @property
-    def cores(self) -> int:
-        """How many processors all of them may use."""
-        ...
-
-    def meet(self, potential: Potential, seed: int) -> None:
-        """Wait for the others, and refuse to start if they were called with another model or seed."""
-        ...
-
-    def first(self, lead: Callable[[], T], tell: Callable[[T], str], follow: Callable[[str], T]) -> T:
-        """Have the leader do something, ``tell`` the others of it, and let them ``follow``. If it fails, all fail."""
-        ...
-
-
-@dataclass(frozen=True)
-class Alone:
-    """The team of an engine that is called by one process."""
-
-    workers: int = 1
-    leads = True
-    even = True
-
-    @property
-    def cores(self) -> int:
-        """Of this process."""
-        return available_cores()
-
-    def meet(self, potential: Potential, seed: int) -> None:
-        """There is nobody to wait for."""
-
-    def first(self, lead: Callable[[], T], tell: Callable[[T], str], follow: Callable[[str], T]) -> T:
-        """There is nobody to tell."""
-        return lead()
-
-
-ALONE = Alone()
-
-
-def team_of(engine: Any, servers: int, workers: int) -> Team:
-    """The processes among which an engine spreads so many servers, of so many workers each."""
-    team: Team = engine.team(servers, workers) if hasattr(engine, "team") else Alone(workers)
-    return team
-
-
-def begin(engine: Any) -> None:
-    """Say that this process has set out to take part in a run: the others of an engine's team count on it now."""
-    if hasattr(engine, "begin"):
-        engine.begin()
-
-
-class Engine(Protocol):
-    """Anything that can run a job. One that spans processes has a method ``team`` besides, see :func:`team_of`.
-
-    If its processes wait for each other it has a method ``begin``, too, see :func:`begin`.
+    What has a default here is declared by the engines that differ. See ``examples/own_engine.py`` for one that is made
+    of a link (:class:`stalegrad.engines.Link`) and the two loops, and :func:`stalegrad.testing.check_engine` for what
+    every engine must promise.
     """
 
+    has_workers: ClassVar[bool] = True
+    """Whether there are workers that run beside their servers, and can fail."""
+
+    update_threads: int = 1
+    """Threads among which each server splits its updates."""
+
+    @abstractmethod
     def run(self, job: Job) -> Outcome:
         """Run the job to its end, or until it is interrupted, and return what happened."""
-        ...
+
+    def team(self, servers: int, workers: int) -> Team:
+        """The processes among which so many servers, of so many workers each, are spread: this one alone."""
+        return SingleProcess(workers)
+
+    def over(self, network: HostileNetwork) -> "Engine | None":
+        """The same engine over a hostile network, for tests; None if its messages do not travel."""
+        return None
+
+    def begin(self) -> None:  # noqa: B027  a default that does nothing, not a duty
+        """Say that this process has set out to take part in a run, where others of its team count on it from now on."""

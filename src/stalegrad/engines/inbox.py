@@ -1,11 +1,11 @@
-"""How threads of one process give each other work: queues whose reader does not fall asleep where it is woken at once.
+"""Queues between threads of one process whose reader does not fall asleep where it is woken at once.
 
 Waking a thread that sleeps takes up to 0.1 ms, longer than a whole exchange of a small model. So after a wait that was
-brief, the next one first listens for a moment in compiled code, without the GIL, for a stroke of the inbox's bell.
-Whoever has put something in rings that bell when it waits itself, in the same compiled call and so after it has let go
-of the GIL: rung any earlier, it would call the reader only to have it wait for the GIL, asleep.
+brief, the next one first spins for a moment in compiled code, without the GIL, until the inbox is signalled. The
+writer signals when it waits itself, in the same compiled call and so after it has released the GIL: signalled any
+earlier, the reader would only have to wait for the GIL, asleep.
 
-The queue alone says what is there, and ends a sleep. A stroke that nobody hears costs a moment, never a message.
+The queue alone says what is there, and ends a sleep. A signal that is missed costs a moment, never a message.
 """
 
 import time
@@ -17,13 +17,13 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from stalegrad._internal.jit import compiled
 from stalegrad.engines.waiting import BRIEF
-from stalegrad.jit import compiled
 
 Item = TypeVar("Item")
 
-TURNS = 200
-"""How often a reader looks before it goes to sleep, each time giving way to others: for 0.1 ms where there are none."""
+SPINS = 200
+"""How often a reader looks before it goes to sleep, yielding its core each time: for 0.1 ms on an idle core."""
 
 
 class Inbox(Generic[Item]):
@@ -31,27 +31,27 @@ class Inbox(Generic[Item]):
 
     def __init__(self) -> None:
         self._queue: SimpleQueue[Item] = SimpleQueue()
-        self._strokes = np.zeros(1, np.int64)
+        self._signals = np.zeros(1, np.int64)  # how many there were
         self._brief = False
 
     def put(self, item: Item) -> None:
-        """Put something in. The reader wakes if it sleeps; if it listens, it hears of it when somebody rings."""
+        """Put something in. A reader that sleeps wakes; one that spins sees it with the next signal."""
         self._queue.put(item)
 
-    def ring(self) -> None:
-        """Let a reader that listens know that there is something."""
-        _ring_and_listen(self._strokes, _NOBODY, 0, 0)
+    def signal(self) -> None:
+        """Let a reader that spins know that there is something."""
+        _signal_and_spin(self._signals, _NO_SIGNALS, 0, 0)
 
-    def get(self, timeout: float | None = None, waking: "Inbox[Any] | None" = None) -> Item | None:
+    def get(self, timeout: float | None = None, signalling: "Inbox[Any] | None" = None) -> Item | None:
         """What has been in here longest; None if nothing came for ``timeout`` seconds.
 
-        The reader of ``waking`` is rung for on the way.
+        The reader of ``signalling`` is signalled on the way.
         """
-        heard = self._strokes[0]  # before looking: what comes after this look also rings after it
-        listens = self._brief and self._queue.empty()
-        if listens or waking is not None:
-            bell = _NOBODY if waking is None else waking._strokes
-            _ring_and_listen(bell, self._strokes, heard, TURNS if listens else 0)
+        seen = self._signals[0]  # before looking: what comes after this look is also signalled after it
+        spins = self._brief and self._queue.empty()
+        if spins or signalling is not None:
+            theirs = _NO_SIGNALS if signalling is None else signalling._signals
+            _signal_and_spin(theirs, self._signals, seen, SPINS if spins else 0)
         try:
             return self._queue.get_nowait()
         except Empty:
@@ -66,36 +66,36 @@ class Inbox(Generic[Item]):
         return item
 
 
-_NOBODY = np.zeros(0, np.int64)
+_NO_SIGNALS = np.zeros(0, np.int64)
 
 
-def _strike(typing_context: Any, bell: Any) -> Any:
+def _add(typing_context: Any, signals: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        strokes = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        return builder.atomic_rmw("add", strokes, ir.IntType(64)(1), "release")
+        counter = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.atomic_rmw("add", counter, ir.IntType(64)(1), "release")
 
-    return types.int64(bell), generate
+    return types.int64(signals), generate
 
 
-def _count(typing_context: Any, bell: Any) -> Any:
+def _load(typing_context: Any, signals: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        strokes = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        return builder.load_atomic(strokes, "acquire", 8)
+        counter = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.load_atomic(counter, "acquire", 8)
 
-    return types.int64(bell), generate
+    return types.int64(signals), generate
 
 
-_strike_once: Any = intrinsic(_strike)
-_count_strokes: Any = intrinsic(_count)
-_give_way: Any = types.ExternalFunction("sched_yield", types.int32())  # of the C library
+_add_signal: Any = intrinsic(_add)
+_count_signals: Any = intrinsic(_load)
+_yield_core: Any = types.ExternalFunction("sched_yield", types.int32())  # of the C library
 
 
 @compiled
-def _ring_and_listen(theirs, mine, heard, turns):  # type: ignore[no-untyped-def]
-    """Ring their bell, if there is one; then listen until mine has rung more than ``heard``, for so many turns."""
+def _signal_and_spin(theirs, mine, seen, spins):  # type: ignore[no-untyped-def]
+    """Signal theirs, if it is there; then spin until mine has more than ``seen`` signals, for so many turns."""
     if theirs.size > 0:
-        _strike_once(theirs)
-    for _ in range(turns):
-        if _count_strokes(mine) != heard:
+        _add_signal(theirs)
+    for _ in range(spins):
+        if _count_signals(mine) != seen:
             return
-        _give_way()
+        _yield_core()

@@ -2,14 +2,22 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 
 @contextmanager
-def stop_on_signals(stop: threading.Event, interrupted: threading.Event) -> Iterator[None]:
-    """Ctrl-C and SIGTERM ask the servers to stop; asked a second time, Ctrl-C interrupts as usual."""
+def stop_on_signals(
+    stop: threading.Event, interrupted: threading.Event, also: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Ctrl-C and SIGTERM ask the servers to stop; asked a second time, Ctrl-C interrupts as usual.
+
+    Args:
+        stop: set when a signal has come.
+        interrupted: likewise; ``stop`` may also be set by others.
+        also: what else to do then, in the signal's handler.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -19,6 +27,7 @@ def stop_on_signals(stop: threading.Event, interrupted: threading.Event) -> Iter
             raise KeyboardInterrupt
         interrupted.set()
         stop.set()
+        also()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

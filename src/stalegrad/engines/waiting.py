@@ -1,8 +1,8 @@
-"""How whoever waits for a message waits: without going to sleep where it will be woken at once, and without spinning.
+"""How a process waits for a message: without going to sleep where it will be woken at once, and without spinning.
 
 Waking a core that sleeps takes a virtual machine up to 0.1 ms, longer than a whole exchange of a small model. So after
-a wait that was brief the next one first looks again and again for as long, giving way to others each time; after a long
-wait it goes to sleep straight away. Whoever is idle sleeps.
+a wait that was brief the next one first polls for as long, yielding the core each time; after a long wait it goes to
+sleep straight away. An idle process sleeps.
 """
 
 import os
@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable
 
 BRIEF = 200_000
-"""Nanoseconds of a wait that was hardly one."""
+"""Nanoseconds of a wait after which the next one polls first."""
 
 
-class Nap:
-    """Waits for something that can be looked at and that ends a sleep when it comes.
+class AdaptiveWait:
+    """Waits for a condition that can be polled and whose coming ends a sleep.
 
     Args:
         ready: whether what is waited for is there.
-        sleep: sleeps until it is woken; false if it gave up.
+        sleep: sleeps until it is woken; false if it timed out.
     """
 
     def __init__(self, ready: Callable[[], bool], sleep: Callable[..., bool]) -> None:
@@ -26,7 +26,7 @@ class Nap:
         self._brief = False
 
     def wait(self, *arguments: float) -> bool:
-        """Wait once; false if the sleep gave up. What is waited for may still not be there."""
+        """Wait once; false if the sleep timed out. What is waited for may still not be there."""
         begun = time.perf_counter_ns()
         if self._brief:
             while time.perf_counter_ns() - begun < BRIEF:
@@ -38,11 +38,11 @@ class Nap:
         return woken
 
 
-class Doze:
-    """The sleep of somebody whom nobody wakes: it looks, sleeps for a moment, and looks again.
+class PollingSleep:
+    """The sleep of a process that nothing wakes: it polls, sleeps for a moment, and polls again.
 
     The moments grow with the time that has passed, by a sixteenth of it: what is waited for is seen at most some 6 %
-    late, and two milliseconds at most. So an idle process looks 500 times a second and needs about 1 % of a core.
+    late, and two milliseconds at most. So an idle process polls 500 times a second and needs about 1 % of a core.
 
     Args:
         ready: whether what is waited for is there.
@@ -54,7 +54,7 @@ class Doze:
         self._ready = ready
 
     def __call__(self, timeout: float | None = None) -> bool:
-        """Sleep until it is there, or for ``timeout`` seconds; whether it is there."""
+        """Sleep until the condition holds, or for ``timeout`` seconds; whether it holds."""
         begun = time.perf_counter()
         while not self._ready():
             passed = time.perf_counter() - begun

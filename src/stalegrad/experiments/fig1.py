@@ -19,15 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad.estimates import precision
-from stalegrad.experiments.numbers_file import write_numbers
+from stalegrad._internal.numbers_file import write_numbers_and_picture
+from stalegrad._internal.types import Array
+from stalegrad.analysis.estimates import precision
 from stalegrad.experiments.shades import shades
 from stalegrad.kernels import SGLD
 from stalegrad.potentials import GaussianMean
-from stalegrad.run import replay
+from stalegrad.protocol.trace import Trace
+from stalegrad.runs.sample import replay
 from stalegrad.theory import stale_sgld, stale_step_size
-from stalegrad.trace import Trace
-from stalegrad.types import Array
 
 
 @dataclass(frozen=True)
@@ -137,14 +137,11 @@ def mixing_panel(settings: Settings) -> dict[str, Any]:
 
 def save(numbers: dict[str, Any], out: Path) -> tuple[Path, Path]:
     """Write fig1.json and fig1.png into the folder ``out``."""
-    text, picture = out / "fig1.json", out / "fig1.png"
-    write_numbers(text, numbers)
-    draw(numbers, picture)
-    return text, picture
+    return write_numbers_and_picture(out, "fig1", numbers, draw)
 
 
 def draw(numbers: dict[str, Any], path: Path) -> None:
-    """The picture."""
+    """Write the picture of figure 1 from its numbers."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.2), layout="constrained")

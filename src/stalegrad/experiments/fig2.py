@@ -26,7 +26,6 @@ a second of one). Three machines give the rates:
 """
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,27 +33,25 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad._internal.numbers_file import write_numbers_and_picture
+from stalegrad._internal.progress_bar import Report
+from stalegrad._internal.types import Array
+from stalegrad.analysis.estimates import precision, speedup_interval
 from stalegrad.datasets import Dataset, a9a
 from stalegrad.engines import available_cores
-from stalegrad.estimates import precision, speedup_interval
 from stalegrad.experiments.fig2_picture import draw
 from stalegrad.experiments.fig2_posterior import Posterior, posterior
-from stalegrad.experiments.numbers_file import write_numbers
-from stalegrad.experiments.scaling import updates_per_second
 from stalegrad.experiments.times import (
     Machine,
-    calibrate,
     measure_times,
     simulated_rates,
+    time_worker,
 )
 from stalegrad.kernels import SGLD
-from stalegrad.run import replay
+from stalegrad.planning.scaling import updates_per_second
+from stalegrad.protocol.trace import Trace
+from stalegrad.runs.sample import replay
 from stalegrad.theory import stability_limit
-from stalegrad.trace import Trace
-from stalegrad.types import Array
-
-Report = Callable[[str, float], None]
-"""Told what is going on, and the share of the work that is done."""
 
 CLUSTER = Machine(gradient=5e-3, variation=0.2, update=2e-5, latency=5e-5, bandwidth=1.25e8)
 """Assumed, not measured: gradients that take far longer than a gigabit network needs to exchange them."""
@@ -82,7 +79,7 @@ class Settings:
 
     @property
     def workers(self) -> list[int]:
-        """W = 1, 2, …"""
+        """W = 1, 2, …, up to the largest number."""
         return list(range(1, self.max_workers + 1))
 
 
@@ -94,7 +91,7 @@ def reproduce(
     Args:
         settings: the constants.
         data: in place of a9a: sparse binary features, labels −1 and +1.
-        report: told how far it is.
+        report: called with what is being done and the share that is done.
     """
     settings = settings or Settings()
     begun = time.perf_counter()
@@ -165,8 +162,8 @@ def measured_rates(settings: Settings, model: Posterior, report: Report) -> dict
     """Updates a second: of this machine, measured and simulated, and of slowed workers."""
     potential, kernel, engine = model.potential, SGLD(step_size=settings.step_size), settings.engine
     report("timing a gradient, an update and their exchange", 0.0)
-    calibration = calibrate(potential, kernel, engine, steps=settings.timed_steps)
-    measured, slowed, pause = [calibration.updates_per_second], [], settings.cluster.gradient
+    alone = time_worker(potential, kernel, engine, steps=settings.timed_steps)
+    measured, slowed, pause = [alone.updates_per_second], [], settings.cluster.gradient
     for w in range(2, min(available_cores(), settings.max_workers) + 1):
         report(f"timing {w} workers", 0.0)
         measured.append(measure_times(potential, kernel, w, engine, steps=settings.timed_steps).updates_per_second)
@@ -175,10 +172,10 @@ def measured_rates(settings: Settings, model: Posterior, report: Report) -> dict
         steps = max(4 * w, round(w * settings.slowed_seconds / pause))
         slowed.append(measure_times(potential, kernel, w, engine, steps=steps, slowed=pause).updates_per_second)
     simulated = simulated_rates(
-        calibration.machine(), settings.workers, potential.size, settings.seed, steps=_SIMULATED_STEPS
+        alone.machine(), settings.workers, potential.size, settings.seed, steps=_SIMULATED_STEPS
     )
     return {
-        "calibration": asdict(calibration),
+        "calibration": {**alone._asdict(), "engine": engine},
         "cores": available_cores(),
         "machine": {"updates_per_second": simulated, "updates_per_second_measured": measured},
         "cluster": {**asdict(settings.cluster), "updates_per_second_slowed": slowed},
@@ -245,7 +242,4 @@ def _curves(settings: Settings, model: Posterior, traces: list[Trace], estimates
 
 def save(numbers: dict[str, Any], out: Path) -> tuple[Path, Path]:
     """Write fig2.json and fig2.png into the folder ``out``."""
-    text, picture = out / "fig2.json", out / "fig2.png"
-    write_numbers(text, numbers)
-    draw(numbers, picture)
-    return text, picture
+    return write_numbers_and_picture(out, "fig2", numbers, draw)

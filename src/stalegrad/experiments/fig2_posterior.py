@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stalegrad._internal.errors import StalegradError
+from stalegrad._internal.types import Array
 from stalegrad.datasets import Dataset
-from stalegrad.errors import StalegradError
 from stalegrad.experiments.logistic_loss import MeanLogisticLoss
 from stalegrad.potentials import Logistic
-from stalegrad.potentials.whitened import Whitened
+from stalegrad.potentials.wrappers.whitened import Whitened
 from stalegrad.theory import stale_sgld
-from stalegrad.types import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Posterior:
 
 def posterior(data: Dataset, batch_size: int) -> Posterior:
     """The posterior of logistic regression with a bias and the prior N(0, 1) on every weight."""
-    X, X_test = (np.column_stack([part.toarray(), np.ones(len(part))]) for part in (data.X, data.X_test))
+    X, X_test = (np.column_stack([part.toarray(), np.ones(part.shape[0])]) for part in (data.X, data.X_test))
     signs, signs_test = (np.asarray(labels, np.float64) for labels in (data.y, data.y_test))
     theta, hessian = _mode(X, signs)
     factor = np.linalg.cholesky(hessian)

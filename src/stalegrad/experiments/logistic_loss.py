@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad.elementary import exp, log64
-from stalegrad.jit import compiled
-from stalegrad.types import Array
+from stalegrad._internal.elementary import exp, log64
+from stalegrad._internal.jit import compiled
+from stalegrad._internal.types import Array
 
 _LANES = 64  # parameter vectors side by side: what the compiler turns into packed instructions
 _PRODUCT = 8  # factors 1 + e^{−m} before a logarithm is taken; each is below e^{88} or so, and float64 holds e^{709}
@@ -19,11 +19,11 @@ class MeanLogisticLoss:
     and log Π (1 + e^{−m}) takes one logarithm for 8 rows: together some ten times faster than one θ after the other.
 
     Args:
-        X: the rows x_i, with ``indptr``, ``indices`` and ``shape`` of a sparse matrix whose entries are all 1.
+        X: the rows x_i, a SciPy matrix or array in CSR format whose entries are all 1.
         y: their labels, −1 or +1.
 
-    >>> from stalegrad.datasets import SparseRows
-    >>> X = SparseRows(np.ones(1, np.float32), np.array([0]), np.array([0, 1, 1]), (2, 1))  # rows 1 and 0
+    >>> from scipy.sparse import csr_array
+    >>> X = csr_array(np.array([[1.0], [0.0]]))
     >>> MeanLogisticLoss(X, [1, -1])(np.array([[0.0, 0.0], [2.0, -1.0]]))
     array([0.693147, 0.313262])
     """

@@ -1,4 +1,4 @@
-"""Rules for steps that know how stale their gradient is: h_l = h f(τ_l), with an f that has the mean 1 over the run.
+"""Rules for step sizes that depend on staleness: h_l = h f(τ_l), with an f that has the mean 1 over the run.
 
 *The best rule to first order.* On a Gaussian of curvature λ update l errs in its drift by h_l λ (θ_l − θ_{l−τ_l}), and
 in the time from l − τ_l to l, about τ_l h, the chain diffuses. With gradient noise of variance v the relative error of
@@ -17,18 +17,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stalegrad.schedules import Schedule
-from stalegrad.trace import Trace
-from stalegrad.types import Array, IntArray
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.kernels.schedules import Schedule
+from stalegrad.protocol.trace import Trace
 
 _LEAST = 1e-9  # a step must not be 0
 
 
 class Rule(NamedTuple):
-    """f without its norm."""
+    """How the step size depends on staleness: f, up to its norm."""
 
     label: str
-    """For people."""
+    """As legends show it."""
     function: Callable[[IntArray, float], Array]
     """From the staleness of all updates, and κ."""
 
@@ -57,7 +57,7 @@ RULES = {
 
 
 def factors(rule: str, staleness: IntArray, kappa: float = 0.5) -> Array:
-    """f of every update."""
+    """f of every update, scaled to a mean of 1 and never 0."""
     values = RULES[rule].function(staleness, kappa)
     return np.asarray(np.maximum(values / values.mean(), _LEAST))
 

@@ -1,4 +1,4 @@
-"""Do steps that know their gradient's staleness keep the accuracy of few workers?
+"""Do step sizes that depend on staleness keep the accuracy of few workers?
 
 Update l is made with h_l = h f(τ_l), where f falls with the staleness and has the mean 1 over the run, and averages are
 weighted by h_l. The rules f are those of :mod:`stalegrad.experiments.staleness_rules`.
@@ -17,15 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad.estimates import precision
-from stalegrad.experiments.numbers_file import write_numbers
+from stalegrad._internal.numbers_file import write_numbers_and_picture
+from stalegrad.analysis.estimates import precision
+from stalegrad.engines.simulation import Exponential, Law, LogNormal, simulate
 from stalegrad.experiments.shades import shades
 from stalegrad.experiments.staleness_rules import RULES, factors
 from stalegrad.kernels import SGLD
 from stalegrad.potentials import GaussianMean, Potential
-from stalegrad.run import replay
-from stalegrad.simulation import Exponential, Law, LogNormal, simulate
-from stalegrad.trace import Trace
+from stalegrad.protocol.trace import Trace
+from stalegrad.runs.sample import replay
 
 CLUSTERS: dict[str, tuple[int, Law | float]] = {
     "9 equal": (9, 1.0),
@@ -95,7 +95,7 @@ def minibatch_model(settings: Settings) -> Potential:
 
 
 def burn_in(settings: Settings, step_size: float) -> int:
-    """Updates before draws count."""
+    """Updates of each chain before its draws count."""
     return int(np.ceil(settings.relaxations / step_size))
 
 
@@ -133,10 +133,7 @@ def measure(settings: Settings, kind: str, model: Potential, trace: Trace, rule:
 
 def save(numbers: dict[str, Any], out: Path) -> tuple[Path, Path]:
     """Write staleness_steps.json and staleness_steps.png into the folder ``out``."""
-    text, picture = out / "staleness_steps.json", out / "staleness_steps.png"
-    write_numbers(text, numbers)
-    draw(numbers, picture)
-    return text, picture
+    return write_numbers_and_picture(out, "staleness_steps", numbers, draw)
 
 
 def draw(numbers: dict[str, Any], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Steps that know staleness on CIFAR-10 at nine workers, at the step size at which nine are worse than four.
+"""Step sizes that depend on staleness, on CIFAR-10 at nine workers, at the step size at which nine are worse than four.
 
 The average is over few draws and gives all of them the same weight: which h_l happens to belong to one of them is
 chance, and over many draws the weights that they stand for are equal.
@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad._internal.numbers_file import write_numbers
+from stalegrad._internal.progress_bar import Report
+from stalegrad._internal.version import VERSION
 from stalegrad.experiments.losses.tasks import TASKS
+from stalegrad.experiments.losses.unit_folder import UnitFolder
 from stalegrad.experiments.losses.units import Unit, execute
-from stalegrad.experiments.losses.workplace import Report, Workplace
-from stalegrad.experiments.numbers_file import write_numbers
-from stalegrad.version import VERSION
 
 
 def reproduce(
@@ -34,12 +35,12 @@ def reproduce(
         iterations: L̄, updates for each worker.
         points: evaluations of the test loss on the way.
         rules: for nine workers, besides constant steps.
-        report: told how far it is.
+        report: called with what is being done and the share that is done.
     """
     common: dict[str, Any] = {"task": "cifar10", "chain": 0, "seed": 0, "iterations": iterations, "points": points}
     compared = [(4, "constant"), (9, "constant"), *((9, rule) for rule in rules)]
     units = [Unit(workers=workers, lr=lr, rule=rule, **common) for workers, rule in compared]
-    results = Workplace(out, execute, 1).results(units, report)
+    results = UnitFolder(out, execute, 1).results(units, report)
     rows = [
         {
             "workers": unit.workers,

@@ -1,28 +1,20 @@
 """Push: what a server does with the change of θ that a worker has made itself. No sampler of its own."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from stalegrad.jit import compiled
-from stalegrad.kernels.base import Address, Kernel, Split, whole
-from stalegrad.types import Array
+from stalegrad._internal.types import Array
+from stalegrad.kernels.base import Address, Kernel
+from stalegrad.kernels.fused import Update
 
 
 def formula(theta: Any, change: Any) -> Any:
-    """θ ← θ + Δ."""
+    """θ ← θ + Δ, where the change Δ stands in the gradient's place."""
     return theta + change
 
 
-@compiled
-def _fused(theta, change, start, stop):  # type: ignore[no-untyped-def]
-    for r in range(theta.shape[0]):
-        t, d = theta[r, start:stop], change[r, start:stop]
-        for i in range(t.shape[0]):
-            t[i] += d[i]
-
-
 class State(NamedTuple):
-    """θ alone."""
+    """θ alone: a worker keeps whatever else its sampler needs."""
 
     position: Any
 
@@ -36,21 +28,13 @@ class Push(Kernel):
         temperature: of the worker's sampler, likewise.
     """
 
+    n_normals: ClassVar[int] = 0
+    updates = Update(State, formula)
+
     def start(self, position: Array, address: Address) -> State:
-        """θ."""
+        """The state with θ at ``position``; nothing random is drawn."""
         return State(position)
 
     def coefficients(self, h: float, h_next: float) -> tuple[float, ...]:
-        """There are none."""
+        """None at all: the worker's Δ contains its step size."""
         return ()
-
-    def step(self, state: State, gradient: Any, noise: Any, h: float, h_next: float | None = None) -> State:
-        """One update of whole arrays; ``gradient`` is Δ."""
-        return State(formula(state.position, gradient))
-
-    def advance(
-        self, state: State, gradient: Array, coefficients: Array, address: Address, split: Split = whole
-    ) -> None:
-        """One update in place; ``gradient`` is Δ."""
-        theta = state.position
-        split(lambda start, stop: _fused(theta, gradient, start, stop), theta.shape[1])

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Self
 
-from stalegrad.errors import ArgumentError
-from stalegrad.kernels.base import Address, Kernel, Split, State, whole
-from stalegrad.types import Array
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.types import Array
+from stalegrad.kernels.base import Address, Kernel, State
+from stalegrad.kernels.fused import Split, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +32,15 @@ class Quiet(Kernel):
         return cls(step_size=kernel.step_size, temperature=kernel.temperature, kernel=kernel)
 
     def start(self, position: Array, address: Address) -> State:
-        """The kernel's."""
+        """The start of the wrapped kernel, its random momentum included."""
         return self.kernel.start(position, address)
 
     def point(self, state: State) -> Array:
-        """The kernel's."""
+        """The point at which the wrapped kernel wants its gradient."""
         return self.kernel.point(state)
 
     def momentum(self, state: State) -> Array | None:
-        """The kernel's."""
+        """q of the wrapped kernel, or None if it has none."""
         return self.kernel.momentum(state)
 
     def coefficients(self, h: float, h_next: float) -> tuple[float, ...]:

@@ -8,8 +8,8 @@ import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 
-from stalegrad.errors import ArgumentError
-from stalegrad.types import Array
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.types import Array
 
 _POINTS = 8  # around the start at which D and Q are looked at
 _SPREAD = 0.1  # of these, relative to the start
@@ -179,11 +179,11 @@ class Dynamics:
             raise ArgumentError(name, function, "is not finite near the start", "Start the chain elsewhere: initial=.")
         worst = np.unravel_index(np.argmax(np.abs(excess)), excess.shape)
         if abs(excess[worst]) > _TOLERANCE * np.abs(matrix).max():
-            where = ", ".join(self._spoken(int(i)) for i in worst)
+            where = ", ".join(self._variable_name(int(i)) for i in worst)
             problem = f"{problem} has the entry {excess[worst]:.6g} at ({where}), near the start"
             remedy = "Give both halves: a block (a, b) goes with its transpose at (b, a)"
             remedy += "." if name == "D" else ", with the other sign."
             raise ArgumentError(name, function, problem, remedy)
 
-    def _spoken(self, index: int) -> str:
+    def _variable_name(self, index: int) -> str:
         return next(f"{n}[{index - p.start}]" for n, p in self._slices.items() if p.start <= index < p.stop)

@@ -1,4 +1,4 @@
-"""Kernels and their schedules as plain tables, see :mod:`stalegrad.plain`.
+"""Kernels and their schedules as plain tables, see :mod:`stalegrad._internal.tables`.
 
 ``{"name": "SGHMC", "step_size": {"name": "Polynomial", "a": 0.1}, "friction": 10.0}`` is a kernel with a schedule.
 SGHMC may be given in the units of SGD with momentum as well, by ``{"name": "SGHMC", "sgd": {"lr": 0.01, "momentum":
@@ -9,27 +9,22 @@ SGHMC may be given in the units of SGD with momentum as well, by ``{"name": "SGH
 from collections.abc import Mapping
 from typing import Any
 
-from stalegrad.errors import ArgumentError
-from stalegrad.kernels.baoab import BAOAB
-from stalegrad.kernels.base import Kernel
-from stalegrad.kernels.psgld import PSGLD
-from stalegrad.kernels.sghmc import SGHMC
-from stalegrad.kernels.sgld import SGLD
-from stalegrad.kernels.sgnht import SGNHT
-from stalegrad.kernels.sgrld import SGRLD
-from stalegrad.kernels.ubu import UBU
-from stalegrad.metrics import ExpandedMean
-from stalegrad.plain import Family, NumberOr, Table, check_keys, check_table
-from stalegrad.schedules import Constant, Cyclical, Inverse, Polynomial
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.tables import NumberOr, Registry, Table, check_keys, check_table
+from stalegrad.kernels.base import SAMPLERS, Kernel
+from stalegrad.kernels.metrics import ExpandedMean
+from stalegrad.kernels.samplers.sghmc import SGHMC
+from stalegrad.kernels.schedules import Constant, Cyclical, Inverse, Polynomial
 
-SCHEDULES: Family[Any] = Family(
+SCHEDULES: Registry[Any] = Registry(
     "schedule", {member.__name__: member for member in (Constant, Polynomial, Inverse, Cyclical)}
 )
-METRICS: Family[Any] = Family("metric", {"ExpandedMean": ExpandedMean})
-KERNELS: Family[Kernel] = Family(
+METRICS: Registry[Any] = Registry("metric", {"ExpandedMean": ExpandedMean})
+KERNELS: Registry[Kernel] = Registry(
     "kernel",
-    {member.__name__: member for member in (SGLD, SGHMC, SGNHT, PSGLD, BAOAB, UBU, SGRLD)},
+    {name: sampler for name, sampler in SAMPLERS.items() if not sampler.made_of_functions},
     {"step_size": NumberOr(SCHEDULES), "metric": METRICS},
+    base=Kernel,
 )
 _SGD = ("lr", "momentum", "gamma", "power")
 
@@ -37,12 +32,17 @@ _SGD = ("lr", "momentum", "gamma", "power")
 def kernel_table(kernel: Kernel) -> Table:
     """The plain table of a kernel, from which :func:`kernel_from_table` makes an equal one, to the last bit.
 
-    A schedule or a kernel that is not one of stalegrad's becomes ``{"opaque": "what it is, in words"}``, which can be
+    A kernel of your own, a dataclass in a module, is named ``"package.module:ClassName"`` and imported from there. What
+    no table describes, such as a function for a schedule, becomes ``{"opaque": "what it is, in words"}``, which can be
     compared and shown, and not rebuilt.
 
+    >>> from stalegrad.kernels import SGLD
     >>> kernel_table(SGLD(step_size=1e-3))
     {'name': 'SGLD', 'step_size': 0.001, 'temperature': 1.0}
     """
+    name = type(kernel).__name__
+    if SAMPLERS.get(name) is type(kernel) and kernel.made_of_functions:
+        return {"name": name, **KERNELS.settings(kernel)}
     return KERNELS.write(kernel)
 
 
@@ -57,10 +57,11 @@ def kernel_from_table(table: Mapping[str, Any], *, n_data: int | None = None, pa
     >>> kernel_from_table({"name": "SGHMC", "sgd": {"lr": 0.01, "momentum": 0.9}}, n_data=10_000).step_size
     0.001
     """
-    if isinstance(table, Mapping) and table.get("name") == "Recipe":
+    name = table.get("name") if isinstance(table, Mapping) else None
+    if isinstance(name, str) and name in SAMPLERS and SAMPLERS[name].made_of_functions:
         problem = "is made of Python functions, which no table can hold"
-        remedy = "Call sg.sample(…, sg.Recipe(D, Q, …)) from Python, or name another kernel."
-        raise ArgumentError(f"{path}.name", "Recipe", problem, remedy)
+        remedy = f"Call sg.sample(…, sg.{name}(…)) from Python, or name another kernel."
+        raise ArgumentError(f"{path}.name", name, problem, remedy)
     if KERNELS.name_of(table, path) == "SGHMC":
         return _from_sgd(table, n_data, path) if "sgd" in table else KERNELS.build(SGHMC, table, path, also=("sgd",))
     return KERNELS.read(table, path)

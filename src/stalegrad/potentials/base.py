@@ -1,41 +1,24 @@
-"""What the rest of stalegrad asks of a model: the gradient of its potential on a minibatch.
+"""What the rest of stalegrad needs of a model: the gradient of its potential on a minibatch.
 
 The potential of a posterior is U(θ) = −log p(θ) − Σ_i log p(d_i | θ), over N data. A worker needs its unbiased
 estimate from a minibatch of J data,
 
     g̃(θ) = −∇log p(θ) − (N/J) Σ_{i ∈ batch} ∇log p(d_i | θ).
 
-θ is always one flat vector. The wire, the server and the kernels know nothing else of a model.
+θ is always one flat vector. Engines, servers and kernels use nothing else of a model.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from stalegrad.errors import GradientError
-from stalegrad.potentials.minibatches import Minibatches
-from stalegrad.types import Array, IntArray
-
-
-class Whose(NamedTuple):
-    """The address of a gradient, which names its minibatch and whatever else is random about it.
-
-    Args:
-        seed: of the run.
-        chain: the chain that it is for.
-        worker: who computes it.
-        count: k, if it is the worker's k-th.
-        first_repeat: number of the first of R repetitions.
-    """
-
-    seed: int
-    chain: int
-    worker: int
-    count: int  # type: ignore[assignment]  # not tuple.count
-    first_repeat: int = 0
+from stalegrad._internal.errors import GradientError
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.potentials.address import GradientAddress
+from stalegrad.potentials.minibatches.scheme import Minibatches
 
 
 class Potential(ABC):
@@ -43,21 +26,25 @@ class Potential(ABC):
 
     Args:
         size: n, the number of parameters.
-        minibatches: which data the k-th gradient of each worker looks at; it knows N and J.
+        minibatches: which data the k-th gradient of each worker is computed on; it has N and J.
         dtype: float32 or float64, of θ and of the gradient.
     """
 
     fork_safe = False
     """Whether a process that has computed this gradient may be forked: true if it starts no threads."""
 
-    addressed: ClassVar[bool] = False
-    """Whether what a worker answers depends on whose answer it is beyond its minibatch: true where :meth:`answer` is
-    overridden. Whoever executes a trace then asks for it, and for :meth:`gradients` otherwise."""
+    addressed: bool = False
+    """Whether the answer of a worker depends on its address beyond its minibatch: true where :meth:`answer` is
+    overridden. The execution of a trace then calls it, and :meth:`gradients` otherwise."""
 
     epoch: int = 1
     """How many answers of a worker belong together, the first of them at a multiple of this number, because what it
     remembers of that one goes into the others. A worker that was replaced, or whose answer was lost, goes on with the
     next multiple, so that whatever a trace holds of an epoch is its beginning."""
+
+    bound: Any = None
+    """What compiled callers need of the model, see :mod:`stalegrad.potentials.compiled`; None if only Python can call
+    its gradient."""
 
     def __init__(self, size: int, minibatches: Minibatches, dtype: np.dtype[Any]) -> None:
         self.size = size
@@ -90,20 +77,24 @@ class Potential(ABC):
                 raise GradientError(f"the gradient has shape {np.shape(gradient)}; wanted is ({self.size},)")
             out[row] = gradient
 
-    def answer(self, points: Array, whose: Whose, out: Array) -> None:
+    def answer(self, points: Array, address: GradientAddress, out: Array) -> None:
         """What a worker answers when it is sent ``points`` (R, n): by default g̃ on its minibatch, into ``out`` (R, n).
 
         It must be a function of the points and of the address, as everything is that a replay has to find again.
         """
-        seed, chain, worker, count, first = whose
+        seed, chain, worker, count, first = address
         if len(points) == 1:  # the way of all real workers, without the checks of many addresses
             indices = self.minibatches.draw(seed, chain, worker, count, first)[None]
         else:
             indices = self.minibatches.draw_many(seed, chain, [worker], [count], len(points), first)[0]
         self.gradients(points, indices, out)
 
-    def own(self) -> "Potential":
-        """The model as one worker, or one execution of a trace, has it: itself, unless it remembers former answers."""
+    def gradient_numbers(self, seed: int, chain: int, worker: int, count: int) -> range:
+        """The minibatches of a worker that go into its answer number ``count``: one, unless it makes several steps."""
+        return range(count, count + 1)
+
+    def for_worker(self) -> "Potential":
+        """The model for one worker, or one execution of a trace: itself, or a copy where it keeps former answers."""
         return self
 
     def full_gradient(self, theta: Array) -> Array:

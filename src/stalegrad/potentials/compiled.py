@@ -1,15 +1,15 @@
 """What the built-in models share: both ways to ask for a gradient lead to one compiled function that frees the GIL."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numba import njit
 from numba.extending import overload
 
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
-from stalegrad.types import Array, IntArray
 
 
 class CompiledPotential(Potential):
@@ -23,7 +23,6 @@ class CompiledPotential(Potential):
     fork_safe = True
 
     _compiled: ClassVar[Callable[..., bool]]
-    bound: tuple[Any, ...]
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
         """g̃(θ) on the data ``indices``."""

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad.bar import Report, progress_bar
-from stalegrad.checks import finite_array, real_number, whole_number
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.progress_bar import Report, progress_bar
+from stalegrad._internal.types import Array
+from stalegrad._internal.validation import finite_array, real_number, whole_number
 from stalegrad.potentials.base import Potential
-from stalegrad.types import Array
 
 _MEMORY = 20  # pairs of differences that the Hessian is made of
 _SLOPE = 0.9  # a step is long enough when the slope along it has fallen to this share

@@ -1,11 +1,15 @@
-"""Bayesian linear models as scikit-learn estimators."""
+"""Bayesian linear models as scikit-learn estimators: ``fit`` samples, ``predict`` averages over the draws.
 
-from stalegrad.errors import MissingExtra
+``estimators.py`` has the estimators, ``tuning.py`` how they choose step sizes. No sampling
+of its own, and the rest of stalegrad does not import this folder.
+"""
+
+from stalegrad._internal.errors import MissingExtra
 
 try:
     from stalegrad.sklearn.estimators import StaleClassifier, StaleRegressor
 except ModuleNotFoundError as error:
-    if error.name is None or error.name.partition(".")[0] not in ("sklearn", "scipy"):
+    if error.name is None or error.name.partition(".")[0] != "sklearn":
         raise
     raise MissingExtra("stalegrad.sklearn", "sklearn") from error
 

@@ -12,17 +12,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from stalegrad.checks import real_number, whole_number
-from stalegrad.errors import ArgumentError
-from stalegrad.estimates import PredictiveAverage
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.types import Array
+from stalegrad._internal.validation import real_number, whole_number
+from stalegrad.analysis.estimates import PredictiveAverage
 from stalegrad.kernels import Kernel
 from stalegrad.potentials import Linear, Logistic, Potential, Softmax
-from stalegrad.potentials.design_matrix import DesignMatrix
+from stalegrad.potentials.glm.design_matrix import DesignMatrix
 from stalegrad.potentials.mode import find_mode
-from stalegrad.potentials.whitened import Whitened
-from stalegrad.run import sample
+from stalegrad.potentials.wrappers.whitened import Whitened
+from stalegrad.runs.sample import sample
 from stalegrad.sklearn.tuning import Model, tuned
-from stalegrad.types import Array
 
 LEAST_NOISE = 1e-3
 """Of the responses' standard deviation: the noise of a regression is not estimated below it."""

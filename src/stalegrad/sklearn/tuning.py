@@ -1,7 +1,7 @@
 """Where a chain on a unimodal posterior starts, in which coordinates it runs, and with which step size.
 
-In the coordinates z of :class:`~stalegrad.potentials.whitened.Whitened` the curvature at the mode is 1 in every
-direction. Where the posterior is close to normal, a good step size depends on minibatches and staleness alone.
+In the coordinates z of :class:`~stalegrad.potentials.wrappers.whitened.Whitened` the curvature at the mode is 1 in
+every direction. Where the posterior is close to normal, a good step size depends on minibatches and staleness alone.
 """
 
 from math import sqrt
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stalegrad._internal.types import Array
 from stalegrad.kernels import SGHMC
 from stalegrad.potentials import Linear, Logistic, Potential, Softmax
-from stalegrad.potentials.whitened import Whitened
-from stalegrad.types import Array
+from stalegrad.potentials.wrappers.whitened import Whitened
 
 Model = Linear | Logistic | Softmax
 

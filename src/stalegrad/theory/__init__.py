@@ -5,6 +5,7 @@
 - :mod:`~stalegrad.theory.rates`: how fast they then fall, and the linear speedup in the number of workers.
 - :mod:`~stalegrad.theory.stability`: the largest step size at which a stale chain does not blow up.
 - :mod:`~stalegrad.theory.gaussian`: on a Gaussian target the same quantities *exactly*, constants included.
+- :mod:`~stalegrad.theory.thermostat`: the same for a sampler whose friction adapts, once it has settled.
 """
 
 from stalegrad.theory.bounds import (
@@ -15,7 +16,8 @@ from stalegrad.theory.bounds import (
     mse_bound,
     variance_bound,
 )
-from stalegrad.theory.gaussian import stale_baoab, stale_sghmc, stale_sgld, stale_ubu
+from stalegrad.theory.directions import Direction
+from stalegrad.theory.gaussian import Staleness, stale_baoab, stale_harmonic, stale_sghmc, stale_sgld, stale_ubu
 from stalegrad.theory.rates import bias_rate, linear_speedup, mse_rate, variance_rate
 from stalegrad.theory.recursion import FiniteRun, LinearRecursion, StateLaw, Trajectory, UnstableRecursion
 from stalegrad.theory.stability import stability_limit
@@ -28,10 +30,13 @@ from stalegrad.theory.step_size import (
     stale_step_size,
     variance_optimal_step,
 )
+from stalegrad.theory.thermostat import stale_sgnht
 
 __all__ = [
+    "Direction",
     "FiniteRun",
     "LinearRecursion",
+    "Staleness",
     "StateLaw",
     "Trajectory",
     "UnstableRecursion",
@@ -50,8 +55,10 @@ __all__ = [
     "mse_rate",
     "stability_limit",
     "stale_baoab",
+    "stale_harmonic",
     "stale_sghmc",
     "stale_sgld",
+    "stale_sgnht",
     "stale_step_size",
     "stale_ubu",
     "variance_bound",

@@ -15,10 +15,10 @@ References:
 import numpy as np
 import numpy.typing as npt
 
-from stalegrad.checks import real_number, whole_number
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.types import Array
+from stalegrad._internal.validation import real_number, whole_number
 from stalegrad.theory.inputs import nonnegative, per_chain, positive, same_shape
-from stalegrad.types import Array
 
 
 def bias_bound(

@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from stalegrad.checks import finite_array
-from stalegrad.errors import ArgumentError
-from stalegrad.types import Array
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.types import Array
+from stalegrad._internal.validation import finite_array
 
 _FLOAT64 = np.dtype(np.float64)
 

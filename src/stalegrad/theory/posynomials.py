@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stalegrad.errors import ArgumentError
-from stalegrad.types import Array
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.types import Array
 
 Term = tuple[Array | float, int]
 """A coefficient c ≥ 0 (an array, for many minimisations at once) and its exponent e ≠ 0."""

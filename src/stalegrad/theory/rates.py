@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from stalegrad.checks import whole_number
+from stalegrad._internal.types import Array
+from stalegrad._internal.validation import whole_number
 from stalegrad.theory.inputs import positive, same_shape
-from stalegrad.types import Array
 
 
 def variance_rate(steps: npt.ArrayLike, *, order: int = 1) -> Array:

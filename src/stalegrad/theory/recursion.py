@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stalegrad.checks import real_number, whole_number
-from stalegrad.errors import ArgumentError, StalegradError
-from stalegrad.types import Array
+from stalegrad._internal.errors import ArgumentError, StalegradError
+from stalegrad._internal.types import Array
+from stalegrad._internal.validation import real_number, whole_number
 
 
 class UnstableRecursion(StalegradError, ArithmeticError):

@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.types import Array
 from stalegrad.theory.inputs import nonnegative, positive, same_shape
-from stalegrad.types import Array
 
 
 def stability_limit(curvature: npt.ArrayLike, staleness: npt.ArrayLike) -> Array:

@@ -13,10 +13,10 @@ knows where the chain stops being stable: see :func:`stalegrad.theory.stability.
 import numpy as np
 import numpy.typing as npt
 
-from stalegrad.checks import one_of, real_number, whole_number
+from stalegrad._internal.types import Array
+from stalegrad._internal.validation import one_of, real_number, whole_number
 from stalegrad.theory.inputs import nonnegative, per_chain, positive, same_shape
 from stalegrad.theory.posynomials import minimiser
-from stalegrad.types import Array
 
 
 def variance_optimal_step(steps: npt.ArrayLike, *, order: int = 1, m0: float = 1.0, m2: float = 1.0) -> Array:

@@ -9,29 +9,26 @@ import json
 import logging
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 from mpi4py import MPI
 
-from stalegrad.engines.waiting import Doze
-from stalegrad.types import Array, IntArray
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.engines.waiting import PollingSleep
 
-_LAST_WORDS = 0.5  # seconds; what a rank prints right before it ends the job may get lost
+_FLUSH = 0.5  # seconds; what a rank prints right before it ends the job may get lost
 _PIECE = 1 << 30  # bytes of a message; older MPI libraries count in 31 bits
 
 log = logging.getLogger("stalegrad")
 
 Request = MPI.Prequest
-MpiError = MPI.Exception
 
 
 class Channel:
-    """Transfers between the ranks of a communicator that nobody else uses.
+    """Transfers between the ranks of a communicator of its own.
 
     Args:
         comm: the communicator.
@@ -53,11 +50,11 @@ class Channel:
         return self.comm.Send_init([buffer, MPI.BYTE], peer, tag)
 
     def receiver(self, peer: int, tag: int, buffer: Array) -> Request:
-        """The other side of it. The message may be shorter than the buffer."""
+        """A transfer to this rank that can be started again and again. The message may be shorter than the buffer."""
         return self.comm.Recv_init([buffer, MPI.BYTE], peer, tag)
 
     def start(self, request: Request) -> None:
-        """Start a transfer."""
+        """Start a transfer that is not under way."""
         request.Start()
 
     def done(self, request: MPI.Request) -> bool:
@@ -70,7 +67,7 @@ class Channel:
 
     def wait(self, request: MPI.Request, timeout: float | None = None) -> bool:
         """Wait for the end of a transfer; whether it has come in time."""
-        return Doze(lambda: self.done(request))(timeout)
+        return PollingSleep(lambda: self.done(request))(timeout)
 
     def post(self, peer: int, tag: int, buffer: Array) -> MPI.Request:
         """Start a transfer that is made once; the buffer must be left alone until it is over."""
@@ -91,7 +88,7 @@ class Channel:
         for piece in _pieces(array):
             self.wait(self.comm.Ibcast([piece, MPI.BYTE], 0))
 
-    def everybody(self, numbers: Sequence[int]) -> IntArray:
+    def all_gather(self, numbers: Sequence[int]) -> IntArray:
         """The numbers of every rank, (rank, number)."""
         mine = np.array(numbers, np.int64)
         table = np.empty((self.size, len(mine)), np.int64)
@@ -109,7 +106,7 @@ class Channel:
             self.send(peer, tag, part)
 
     def receive_facts(self, peer: int, tag: int) -> tuple[dict[str, Any], list[Array]]:
-        """What :meth:`send_facts` sends."""
+        """Receive what :meth:`send_facts` sends."""
         length = np.empty(1, np.int64)
         self.receive(peer, tag, length)
         content = np.empty(int(length[0]), np.uint8)
@@ -129,69 +126,20 @@ class Channel:
         if self.rank:
             content = np.empty(int(length[0]), np.uint8)
         self.broadcast(content)
-        told, theirs = _decoded(content)
+        received, theirs = _decoded(content)
         result = theirs if self.rank else list(arrays)
         for array in result:
             self.broadcast(array)
-        return told, result
+        return received, result
 
-    def give_back(self, *requests: Request) -> None:
+    def free_requests(self, *requests: Request) -> None:
         """Free transfers that are not under way."""
         for request in requests:
             request.Free()
 
     def free(self) -> None:
-        """Give the communicator back."""
+        """Free the communicator, on all its ranks."""
         self.comm.Free()
-
-
-class FrailChannel(Channel):
-    """A channel to processes that may die, which two threads may use.
-
-    What MPI reports of a death, on whichever transfer it happens to look at, is no reason to end, and what cannot be
-    sent is lost: the silence of the dead will tell.
-    """
-
-    lock = threading.Lock()  # one for all: MPI may want one call at a time, whatever the communicator
-
-    def __init__(self, comm: MPI.Comm) -> None:
-        super().__init__(comm)
-        comm.Set_errhandler(MPI.ERRORS_RETURN)
-
-    def sender(self, peer: int, tag: int, buffer: Array) -> Request:
-        """A transfer that can be started again and again."""
-        with self.lock:
-            return super().sender(peer, tag, buffer)
-
-    def receiver(self, peer: int, tag: int, buffer: Array) -> Request:
-        """The other side of it."""
-        with self.lock:
-            return super().receiver(peer, tag, buffer)
-
-    def start(self, request: Request) -> None:
-        """Start a transfer."""
-        with suppress(MpiError), self.lock:
-            request.Start()
-
-    def done(self, request: MPI.Request) -> bool:
-        """Whether a transfer is over, as far as can be told."""
-        try:
-            with self.lock:
-                return request.Test()
-        except MpiError:
-            return False
-
-    def some(self, requests: list[Request]) -> Sequence[int]:
-        """Which of several transfers are over."""
-        return [k for k, request in enumerate(requests) if self.done(request)]
-
-    def post(self, peer: int, tag: int, buffer: Array) -> MPI.Request:
-        """Start a transfer that is made once."""
-        try:
-            with self.lock:
-                return super().post(peer, tag, buffer)
-        except MpiError:
-            return MPI.REQUEST_NULL
 
 
 def _pieces(array: Array) -> Iterator[Array]:
@@ -207,8 +155,8 @@ def _encoded(facts: dict[str, Any], arrays: Sequence[Array]) -> Array:
 
 
 def _decoded(content: Array) -> tuple[dict[str, Any], list[Array]]:
-    told = json.loads(bytes(content))
-    return told["facts"], [np.empty(shape, dtype) for dtype, shape in told["arrays"]]
+    message = json.loads(bytes(content))
+    return message["facts"], [np.empty(shape, dtype) for dtype, shape in message["arrays"]]
 
 
 # ------------------------------------------------------------------------------------------------ the end of the job
@@ -224,7 +172,7 @@ class Exit:
     def __init__(self) -> None:
         self.awaited = False
         self.last: Channel | None = None
-        """The channel on which all say farewell."""
+        """The channel whose barrier all leave together."""
         self.patience = 60.0
         """Seconds that rank 0 then waits for workers that are still computing, and may hang."""
         atexit.register(self._leave)
@@ -238,12 +186,12 @@ class Exit:
             print(f"{where} has ended before the run was over: the whole job ends", file=sys.stderr)
         sys.stderr.flush()
         if self.awaited or hasattr(sys, "last_value"):  # a traceback has been printed: let the launcher pass it on
-            time.sleep(_LAST_WORDS)
+            time.sleep(_FLUSH)
         if self.awaited and MPI.COMM_WORLD.Get_size() > 1:
             MPI.COMM_WORLD.Abort(1)
         if self.last is not None and not self.last.barrier(None if self.last.rank else self.patience):
             log.warning("some workers do not answer; the run is complete, and the job ends without them")
-            time.sleep(_LAST_WORDS)
+            time.sleep(_FLUSH)
             MPI.COMM_WORLD.Abort(0)
 
 
@@ -253,49 +201,3 @@ exiting = Exit()
 def world() -> MPI.Comm:
     """All ranks that were started together."""
     return MPI.COMM_WORLD
-
-
-# ------------------------------------------------------------------------------------------------------------- ports
-
-
-def about() -> str:
-    """The MPI library, in a word or two."""
-    return MPI.Get_library_version().partition("\n")[0].strip("\0 ").replace("\t", " ")
-
-
-def devices() -> str:
-    """The transports that the library was built with, as MPICH describes them."""
-    lines = MPI.Get_library_version().splitlines()
-    return " ".join(line for line in lines if "Device" in line)
-
-
-def two_threads_may_call() -> bool:
-    """Whether a second thread may use MPI, one at a time."""
-    return MPI.Query_thread() >= MPI.THREAD_SERIALIZED
-
-
-def open_port() -> str:
-    """A place to which processes of other jobs can connect."""
-    return MPI.Open_port()
-
-
-def close_port(port: str) -> None:
-    """Let nobody in any more."""
-    MPI.Close_port(port)
-
-
-def accept(port: str, seconds: int) -> FrailChannel:
-    """Let one process in that is about to connect; :class:`MpiError` if it does not come in time."""
-    with FrailChannel.lock:
-        comm = MPI.COMM_SELF.Accept(port, _within(seconds))
-    return FrailChannel(comm)
-
-
-def connect(port: str, seconds: int) -> FrailChannel:
-    """Join the process that has opened a port; :class:`MpiError` if it does not let us in in time."""
-    return FrailChannel(MPI.COMM_SELF.Connect(port, _within(seconds)))
-
-
-def _within(seconds: int) -> MPI.Info:
-    """MPICH knows this hint; others ignore it."""
-    return MPI.Info.Create({"timeout": str(seconds)})

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -13,9 +13,9 @@ class Layout:
     than servers, each works for several of them.
 
     >>> layout = Layout(servers=2, ranks=5)
-    >>> layout.workers_of(0), layout.workers_of(1), layout.posts_of(4)
+    >>> layout.workers_of(0), layout.workers_of(1), layout.memberships_of(4)
     ([2, 4], [3], [(0, 1)])
-    >>> Layout(servers=3, ranks=5).posts_of(3)
+    >>> Layout(servers=3, ranks=5).memberships_of(3)
     [(0, 0), (2, 0)]
 
     Args:
@@ -47,15 +47,14 @@ class Layout:
 
     def workers_of(self, server: int) -> list[int]:
         """The ranks of a server's workers, in the order of their numbers."""
-        return [rank for rank, at, _ in self._posts() if at == server]
+        return [rank for rank, at, _ in self._memberships() if at == server]
 
-    def posts_of(self, rank: int) -> list[tuple[int, int]]:
+    def memberships_of(self, rank: int) -> list[tuple[int, int]]:
         """The (server, number) pairs as which a rank works; none for a server's rank."""
-        return [(server, number) for at, server, number in self._posts() if at == rank]
+        return [(server, number) for at, server, number in self._memberships() if at == rank]
 
-    def _posts(self) -> list[tuple[int, int, int]]:
+    def _memberships(self) -> list[tuple[int, int, int]]:
         workers = self.ranks - self.servers
         return [
-            (self.servers + post % workers, post % self.servers, post // self.servers)
-            for post in range(max(workers, self.servers))
+            (self.servers + k % workers, k % self.servers, k // self.servers) for k in range(max(workers, self.servers))
         ]

@@ -1,183 +1,167 @@
-"""Lines between a server and its workers: one packet and one persistent transfer each way."""
+"""A server's connections to workers that are ranks of the same job."""
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stalegrad.admission import Assignment
-from stalegrad.engines.mpi import packet as p
-from stalegrad.engines.service import Arrival, Delivery, Failure, Ready
-from stalegrad.engines.waiting import Doze, Nap
-from stalegrad.potentials.base import Potential
-from stalegrad.server import Gradient
-from stalegrad.types import Array
+from stalegrad._internal.types import Array
+from stalegrad.engines import message as m
+from stalegrad.engines.link import Arrival, Failure, Link, Ready, Repairs
+from stalegrad.engines.mpi.connection import KEPT, Connection
+from stalegrad.engines.waiting import AdaptiveWait, PollingSleep
+from stalegrad.protocol.admission import Assignment
 
 if TYPE_CHECKING:
     from stalegrad.engines.mpi.channel import Channel
 
-_TAG = 1
-_BESIDE = 0.1  # seconds between looks at anything but workers
+_POLL = 0.1  # seconds between polls of anything but workers
 _GRACE = 2.0  # seconds that workers have at the end for the gradient that they are computing
 
-KEPT: list[Any] = []
-"""What MPI may still write to, however long ago its run was: it must not be freed."""
 
+class MpiLink(Link):
+    """A server's connections to workers that were started with it. They cannot be ended, only restarted by a message.
 
-class Line:
-    """One end of what connects a server and a worker; both ends are alike.
-
-    A message that has come stays in ``incoming`` until :meth:`listen` makes room for the next one.
-
-    Args:
-        channel: to the other end.
-        peer: the rank there.
-        potential: the model, for the size and type of a point.
-    """
-
-    def __init__(self, channel: "Channel", peer: int, potential: Potential) -> None:
-        self.channel, self._peer = channel, peer
-        self.outgoing = p.Packet(potential.size, potential.dtype)
-        self.incoming = p.Packet(potential.size, potential.dtype)
-        self._sending = channel.sender(peer, _TAG, self.outgoing.whole)
-        self.receiving = channel.receiver(peer, _TAG, self.incoming.room)
-        self._listening = False
-        self._posted: list[tuple[Any, Array]] = []  # short messages on their way, with their buffers
-
-    def listen(self) -> None:
-        """Make room for a message."""
-        if not self._listening:
-            self.channel.start(self.receiving)
-            self._listening = True
-
-    def heard(self) -> None:
-        """The transfer ``receiving`` is over."""
-        self._listening = False
-
-    def has_heard(self) -> bool:
-        """Whether a message has come that was listened for, told once."""
-        if self._listening and self.channel.done(self.receiving):
-            self._listening = False
-            return True
-        return False
-
-    def clear(self) -> None:
-        """Wait until ``outgoing`` may be written to: what it held is on its way, or has been received."""
-        if not self.channel.done(self._sending):
-            self.channel.wait(self._sending)
-
-    def send(self) -> None:
-        """Send ``outgoing``, with its vector. What it held before has been received: it was answered."""
-        self.channel.start(self._sending)
-
-    def note(self, kind: int, incarnation: int = 0, text: str = "") -> None:
-        """Send a message without a vector."""
-        packet = p.Packet(0, np.uint8)
-        packet.header[p.KIND], packet.header[p.INCARNATION] = kind, incarnation
-        buffer = packet.set_text(text) if text else packet.head
-        request = self.channel.post(self._peer, _TAG, buffer)
-        self._posted = [(old, held) for old, held in self._posted if not self.channel.done(old)] + [(request, buffer)]
-
-    def close(self) -> None:
-        """Give back what the line uses. The other end has said, or was told, that there is nothing more to come."""
-        for request, _ in self._posted:
-            self.channel.wait(request)
-        self.channel.give_back(self._sending, self.receiving)
-
-
-class MpiLink:
-    """A server's lines to workers that were started with it. They cannot be ended, only told to start again.
+    What arrives is looked at once: if it is intact, and answers what its worker was asked last. (incarnation, count,
+    version) names a question; a worker that is asked again answers the same.
 
     Args:
         channel: to all of them.
-        lines: by the worker's number.
-        beside: called from time to time while the server waits.
+        connections: by the worker's number.
+        poll_run: called from time to time while the server waits, to exchange messages between servers.
     """
 
-    def __init__(self, channel: "Channel", lines: Mapping[int, Line], beside: Callable[[], None]) -> None:
-        self._channel, self.lines = channel, dict(lines)
-        self._beside, self._looked = beside, 0.0
+    lossy = True
+
+    def __init__(self, channel: "Channel", connections: Mapping[int, Connection], poll_run: Callable[[], None]) -> None:
+        self._channel, self.connections = channel, dict(connections)
+        self._incarnation: dict[int, int] = {}
+        self._damaged = self._repeated = self._sent_again = 0
+        self._poll_run, self._polled = poll_run, 0.0
         self._arrived: deque[int] = deque()
-        self._given: Line | None = None  # whose message the service may still be looking at
-        self._nap = Nap(self._look, Doze(self._look))
-        self._numbers, self._requests = list(self.lines), [line.receiving for line in self.lines.values()]
-        for line in self.lines.values():
-            line.listen()
+        self._given: Connection | None = None  # whose message the server loop may still be looking at
+        self._wait = AdaptiveWait(self._poll, PollingSleep(self._poll))
+        self._numbers = list(self.connections)
+        self._requests = [connection.receiving for connection in self.connections.values()]
+        for connection in self.connections.values():
+            connection.post_receive()
 
     def start(self, worker: int, incarnation: int) -> None:
-        """Have a worker start, or start again."""
-        self.lines[worker].note(p.START, incarnation)
+        """Have a worker start, or start again, as this incarnation."""
+        self._incarnation[worker] = incarnation
+        self.connections[worker].awaited = m.START
+        self.connections[worker].send_short(m.START, incarnation)
 
     def send(self, assignment: Assignment, point: Array) -> None:
-        """Send a worker its point."""
-        line = self.lines[assignment.worker]
-        line.listen()  # first, so that the answer finds its place
-        line.clear()
-        header = line.outgoing.header
-        header[p.KIND], header[p.COUNT], header[p.VERSION] = p.WORK, assignment.count, assignment.version
-        np.copyto(line.outgoing.vector, point)
-        line.send()
+        """Send a worker its assignment and its point."""
+        connection = self.connections[assignment.worker]
+        connection.post_receive()  # first, so that the answer finds its place
+        connection.await_outgoing()
+        connection.outgoing.header[m.KIND] = m.WORK
+        m.put_assignment(connection.outgoing.header, assignment, self._incarnation[assignment.worker])
+        np.copyto(connection.outgoing.vector, point)
+        connection.awaited = m.WORK
+        connection.send()
+
+    def send_again(self, worker: int) -> None:
+        """Send a worker again what it was sent last and has not answered."""
+        connection = self.connections.get(worker)
+        if connection is None:
+            return
+        if connection.awaited == m.START:
+            connection.send_short(m.START, self._incarnation[worker])
+            self._sent_again += 1
+        elif connection.awaited == m.WORK:
+            self._sent_again += connection.send_again()
+
+    def repairs(self) -> Repairs:
+        """Messages that were damaged here or there, answers that came again, and questions that were sent again."""
+        return Repairs(self._damaged, self._repeated, self._sent_again)
 
     def receive(self, timeout: float) -> Arrival | None:
-        """Wait for a worker."""
+        """Wait for a worker, and poll the run from time to time."""
         while True:
             if self._given is not None:
-                self._given.listen()
+                self._given.post_receive()
                 self._given = None
-            if time.perf_counter() - self._looked > _BESIDE:
-                self._look_beside()
-                self._looked = time.perf_counter()
-            if not self._arrived and not self._nap.wait(timeout):
+            if time.perf_counter() - self._polled > _POLL:
+                self._poll_others()
+                self._polled = time.perf_counter()
+            if not self._arrived and not self._wait.wait(timeout):
                 return None
             if self._arrived and (arrival := self._arrival(self._arrived.popleft())) is not None:
                 return arrival
 
-    def discard(self, worker: int) -> None:
-        """A rank cannot be ended. What it may still send carries its old incarnation."""
+    def discard(self, worker: int, kind: str) -> None:
+        """Do nothing: a rank cannot be ended, and what it may still send carries its old incarnation."""
 
     def close(self) -> None:
-        """Tell all workers that it is over, and give those that compute a moment."""
+        """Send all workers the end of the run, and give those that compute a moment."""
         self._arrived.clear()
-        for line in self.lines.values():
-            line.listen()
-            line.note(p.STOP)
-        silent = set(self.lines)
+        for connection in self.connections.values():
+            connection.post_receive()
+            connection.send_short(m.STOP)
+        silent = set(self.connections)
         deadline = time.perf_counter() + _GRACE
-        while silent and self._nap.wait(max(0.0, deadline - time.perf_counter())):
+        while silent and self._wait.wait(max(0.0, deadline - time.perf_counter())):
             while self._arrived:
                 worker = self._arrived.popleft()
-                if self.lines[worker].incoming.header[p.KIND] == p.BYE:
+                if self.connections[worker].incoming.header[m.KIND] == m.STOPPED:
                     silent.discard(worker)
                 else:
-                    self.lines[worker].listen()
-        for worker, line in self.lines.items():
+                    self.connections[worker].post_receive()
+        for worker, connection in self.connections.items():
             if worker in silent:
-                KEPT.append(line)
+                self._keep(connection)
             else:
-                line.close()
+                connection.close()
 
-    def _look(self) -> bool:
-        """Find the lines on which something has come; whether there are any."""
+    def _keep(self, connection: Connection) -> None:
+        """Leave a connection as it is whose worker has not answered: MPI may still write to its packet."""
+        KEPT.append(connection)
+
+    def _poll(self) -> bool:
+        """Find the connections on which something has come; whether there are any."""
         for worker in self._finished():
-            self.lines[worker].heard()
+            self.connections[worker].mark_received()
             self._arrived.append(worker)
         return bool(self._arrived)
 
     def _finished(self) -> Iterable[int]:
         return [self._numbers[k] for k in self._channel.some(self._requests)]
 
-    def _look_beside(self) -> None:
-        self._beside()
+    def _poll_others(self) -> None:
+        """Poll anything but the workers that are there."""
+        self._poll_run()
 
     def _arrival(self, worker: int) -> Arrival | None:
-        line = self._given = self.lines[worker]
-        header = line.incoming.header
-        kind, incarnation = header[p.KIND], header[p.INCARNATION]
-        if kind == p.DONE:
-            gradient = Gradient(worker, header[p.COUNT], header[p.VERSION], line.incoming.vector)
-            return Delivery(worker, incarnation, header[p.NANOSECONDS] * 1e-9, gradient)
-        if kind == p.READY:
-            return Ready(worker, incarnation)
-        return Failure(worker, incarnation, "raised", line.incoming.text) if kind == p.FAILED else None
+        connection = self._given = self.connections[worker]
+        header = connection.incoming.header
+        kind, incarnation = header[m.KIND], header[m.INCARNATION]
+        if not connection.incoming.intact or kind == m.AGAIN:
+            self._damaged += 1
+            self.send_again(worker)
+            return None
+        if not self._is_awaited(connection, worker):
+            self._repeated += incarnation == self._incarnation[worker]
+            return None
+        connection.awaited = m.IDLE
+        if kind == m.DONE:
+            return m.get_delivery(header, worker, connection.incoming.vector)
+        return Ready(worker, incarnation) if kind == m.READY else self._failure(connection, worker)
+
+    def _is_awaited(self, connection: Connection, worker: int) -> bool:
+        """Whether what has come answers what the worker was sent last, and is the first that does."""
+        answer, asked, awaited = connection.incoming.header, connection.outgoing.header, connection.awaited
+        if answer[m.INCARNATION] != self._incarnation[worker]:
+            return False
+        kind = answer[m.KIND]
+        if kind == m.DONE:
+            same = answer[m.COUNT] == asked[m.COUNT] and answer[m.VERSION] == asked[m.VERSION]
+            return same and awaited == m.WORK
+        return awaited == m.START if kind == m.READY else kind == m.FAILED and awaited != m.IDLE
+
+    def _failure(self, connection: Connection, worker: int) -> Failure:
+        return Failure(worker, self._incarnation[worker], "raised", connection.incoming.text)

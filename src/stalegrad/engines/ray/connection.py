@@ -15,17 +15,21 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from stalegrad.engines.base import Job, available_cores
+from stalegrad._internal.errors import ArgumentError, StalegradError
+from stalegrad.engines.base import Job
 from stalegrad.engines.ray.engine import Ray
 from stalegrad.engines.ray.packing import in_a_line
 from stalegrad.engines.ray.security import (
     address_parts,
     is_loopback,
+    make_token,
     refuse_open_cluster,
     refuse_tokenless_connection,
-    token_of_our_own,
 )
-from stalegrad.errors import ArgumentError
+from stalegrad.engines.team import available_cores
+
+_LONGEST_BASE = 28
+"""Bytes in the name of the folder for temporary files."""
 
 
 @contextlib.contextmanager
@@ -42,13 +46,13 @@ def connected(engine: Ray, job: Job) -> Iterator[None]:
     address = engine.address or os.environ.get("RAY_ADDRESS")
     with contextlib.ExitStack() as stack:
         if address is None:
-            folder = tempfile.mkdtemp(prefix="stalegrad-ray-")
+            folder = _session_folder()
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            token_of_our_own()
+            make_token()
             with on_loopback():
                 _initialise(stack, address="local", _temp_dir=folder, **_room(engine, job))
         else:
-            alone = address != "auto" and _listens_to_us_alone(address, engine)
+            alone = address != "auto" and _reached_by_loopback_alone(address, engine)
             try:
                 with on_loopback() if alone else contextlib.nullcontext():
                     _initialise(stack, address=address)
@@ -69,12 +73,29 @@ def _initialise(stack: contextlib.ExitStack, **settings: Any) -> None:
         signal.signal(signal.SIGTERM, handler)  # Ray has put its own in its place
 
 
+def _session_folder() -> str:
+    """A new folder for a Ray of this run's own, with a name so short that its sockets can have theirs.
+
+    The system allows them 107 bytes; Ray appends ``/session_<date>_<time>_<pid>/sockets/plasma_store``, up to 66.
+    """
+    for base in dict.fromkeys((tempfile.gettempdir(), "/tmp")):
+        if len(os.fsencode(os.path.realpath(base))) <= _LONGEST_BASE:
+            with contextlib.suppress(OSError):
+                return tempfile.mkdtemp(prefix="sg-", dir=base)
+    given = os.path.realpath(tempfile.gettempdir())
+    raise StalegradError(
+        f"Ray needs a folder for temporary files whose name has at most {_LONGEST_BASE} bytes, because the system "
+        f"limits the names of sockets; {given} has {len(os.fsencode(given))}, and /tmp cannot be written to. Set "
+        "TMPDIR to a folder with a shorter name"
+    )
+
+
 def _room(engine: Ray, job: Job) -> dict[str, Any]:
     """A Ray on this machine has room for all workers, however few cores there are."""
-    workers = job.servers * job.workers
+    workers = job.settings.servers * job.settings.workers
     amounts = {name: amount * workers for name, amount in engine.resources.items()}
     for name, amount in engine.server_resources.items():
-        amounts[name] = amounts.get(name, 0.0) + amount * job.servers
+        amounts[name] = amounts.get(name, 0.0) + amount * job.settings.servers
     cpus = max(available_cores(), math.ceil(workers * engine.cpus_per_worker))
     return {"num_cpus": cpus, "resources": amounts or None, "include_dashboard": False}
 
@@ -95,7 +116,7 @@ def on_loopback() -> Iterator[None]:
         constants.ENABLE_RAY_CLUSTER = before
 
 
-def _listens_to_us_alone(address: str, engine: Ray) -> bool:
+def _reached_by_loopback_alone(address: str, engine: Ray) -> bool:
     """Refuse what must not or cannot be reached; whether what can be is reached through the loopback alone.
 
     Ray itself would try for ten minutes.

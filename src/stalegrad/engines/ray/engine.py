@@ -2,21 +2,22 @@
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from stalegrad.checks import real_number, whole_number
-from stalegrad.engines.base import Job, Outcome
-from stalegrad.engines.service import Care
-from stalegrad.errors import ArgumentError, MissingExtra
+from stalegrad._internal.errors import ArgumentError, MissingExtra
+from stalegrad._internal.validation import real_number, whole_number
+from stalegrad.engines.base import Engine, Job, Outcome
+from stalegrad.engines.hostile_network import HostileNetwork
+from stalegrad.engines.lifecycle import FaultPolicy
 
 
 @dataclass(frozen=True)
-class Ray:
+class Ray(Engine):
     """Real asynchrony on many machines.
 
     A worker whose process or node goes away is replaced, on another node if need be; one that finds no room waits until
     there is some, so a cluster that grows and shrinks by itself can do both. A server that is lost goes on, in a new
-    process, from where it was when the run last heard of its state, a second or so before.
+    process, from where it was when the run last received its state, a second or so before.
 
     Args:
         address: of the cluster, ``"host:port"``, or ``"auto"`` on one of its nodes. None takes the Ray that this
@@ -33,6 +34,8 @@ class Ray:
             from switching threads for so long looks like a lost worker.
         patience: seconds after which a worker that lives but does not answer counts as hung; None waits for ever.
         restarts: how often in a row a worker, or a server, may fail before it is given up.
+        hostile: a network that loses, repeats and damages calls by a plan, see
+            :class:`stalegrad.testing.HostileNetwork`; for tests.
         insecure: also use a cluster in the network that lets in everybody, see ``docs/cluster.md``.
     """
 
@@ -46,6 +49,7 @@ class Ray:
     timeout: float = 30.0
     patience: float | None = None
     restarts: int = 3
+    hostile: HostileNetwork | None = None
     insecure: bool = False
 
     def __post_init__(self) -> None:
@@ -67,15 +71,19 @@ class Ray:
         if self.timeout < 2 * self.heartbeat:
             remedy = f"Give at least two heartbeats, {2 * self.heartbeat:g} s."
             raise ArgumentError("timeout", self.timeout, "leaves no room for a late heartbeat", remedy)
-        Care(self.patience, self.restarts)  # refuses what cannot be used
+        FaultPolicy(self.patience, self.restarts)  # refuses what cannot be used
+
+    def over(self, network: HostileNetwork) -> "Ray":
+        """The same engine over a hostile network."""
+        return replace(self, hostile=network)
 
     def run(self, job: Job) -> Outcome:
-        """Run the job."""
+        """Run the job on a cluster, or on a Ray that is started for it."""
         try:
-            watching = importlib.import_module("stalegrad.engines.ray.watching")
+            supervisor = importlib.import_module("stalegrad.engines.ray.supervisor")
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] != "ray":
                 raise
             raise MissingExtra("engine='ray'", "ray") from error
-        outcome: Outcome = watching.run(self, job)
+        outcome: Outcome = supervisor.run(self, job)
         return outcome

@@ -8,10 +8,10 @@ from typing import Any
 
 import ray
 
-from stalegrad.engines.desk import Point
-from stalegrad.engines.process_host import store_model
+from stalegrad._internal.types import Array
+from stalegrad.engines.model_transport import store_model
+from stalegrad.engines.ray.call_link import Point
 from stalegrad.potentials.base import Potential
-from stalegrad.types import Array
 
 _STORED = 100 << 10  # bytes: Ray sends smaller values by themselves, without the object store
 _LARGE = 64 << 20  # bytes of a model that had better not be sent to every worker

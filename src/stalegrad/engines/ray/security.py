@@ -1,4 +1,4 @@
-"""Which Ray clusters may be used. Whoever can talk to one can run any program on all of its nodes.
+"""Which Ray clusters may be used. A client of one can run any program on all of its nodes.
 
 Ray asks for a token if ``RAY_AUTH_MODE`` was ``token`` when the cluster was started, and for nothing otherwise. A
 cluster that listens on this machine's loopback alone is out of the network's reach. Any other must not answer without a
@@ -11,17 +11,17 @@ import os
 import secrets
 import shutil
 import subprocess
-import sys
 import tempfile
 from functools import cache
 from pathlib import Path
 
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
+from stalegrad.engines.module_path import SAFE_PYTHON, module_path
 
 _SECONDS = 60.0
 
 # Run with authentication off: who is answered all the same has found an open cluster.
-_KNOCK = """
+_PROBE = """
 import sys
 from ray._raylet import GcsClient
 from ray.exceptions import AuthenticationError
@@ -80,7 +80,7 @@ def refuse_open_cluster(address: str, insecure: bool) -> None:
     refuse_tokenless_connection(address, insecure)
     if insecure or is_loopback(address):
         return
-    found = _knocked(address)
+    found = _probed(address)
     if found != "closed":
         problem = "answers without a token" if found == "open" else f"could not be shown to ask for a token ({found})"
         raise ArgumentError(
@@ -91,17 +91,17 @@ def refuse_open_cluster(address: str, insecure: bool) -> None:
 
 
 @cache
-def _knocked(address: str) -> str:
-    return knock(address)
+def _probed(address: str) -> str:
+    return probe(address)
 
 
-def knock(address: str) -> str:
+def probe(address: str) -> str:
     """Ask a cluster for something without a token, in another process: ``"open"``, ``"closed"`` or what went wrong."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH_")}
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _KNOCK, address],
-            env={**environment, "RAY_AUTH_MODE": "disabled"},
+            [*SAFE_PYTHON, "-c", _PROBE, address],
+            env={**environment, "RAY_AUTH_MODE": "disabled", "PYTHONPATH": module_path()},
             capture_output=True,
             text=True,
             timeout=_SECONDS,
@@ -112,7 +112,7 @@ def knock(address: str) -> str:
     return answer if answer in ("open", "closed") else (done.stderr.strip().splitlines() or ["no answer"])[-1]
 
 
-def token_of_our_own() -> None:
+def make_token() -> None:
     """Give the Ray that this process may start a token, unless the user has one or has said that there shall be none.
 
     Ray itself would write one to the home directory. This one is a file that only this user can read and that goes when

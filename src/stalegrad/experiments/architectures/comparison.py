@@ -5,25 +5,22 @@ over repetitions, in units of the posterior's standard deviation of φ: what a s
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stalegrad.architectures import Consensus, architecture_from_table, cost
+from stalegrad._internal.numbers_file import write_numbers_and_picture
+from stalegrad._internal.progress_bar import Report
+from stalegrad._internal.types import Array
+from stalegrad.analysis.estimates import consensus_draws
 from stalegrad.datasets import Dataset, a9a
-from stalegrad.estimates import consensus_draws
 from stalegrad.experiments.architectures.contenders import CONTENDERS, Cluster, Contender, run_of
 from stalegrad.experiments.architectures.picture import draw
 from stalegrad.experiments.architectures.targets import RareEvents, Target, logistic_regression, rare_events
-from stalegrad.experiments.numbers_file import write_numbers
-from stalegrad.result import Run
-from stalegrad.types import Array
-
-Report = Callable[[str, float], None]
-"""Told what is going on, and the share of the work that is done."""
+from stalegrad.protocol.architectures import Consensus, architecture_table
+from stalegrad.runs.result import Run
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ def reproduce(
     Args:
         settings: the constants.
         data: in place of a9a.
-        report: told how far it is.
+        report: called with what is being done and the share that is done.
     """
     settings = settings or Settings()
     begun = time.perf_counter()
@@ -128,7 +125,7 @@ def compare(
     )  # fmt: skip
     estimates = Estimates(run, target)
     chains, count = seconds.shape
-    spent = cost(run.trace)
+    spent = run.trace.cost()
     messages = chains * count if contender.local else spent.messages
     shares = np.unique(np.geomspace(max(4, count // 30), count, settings.points).astype(int))
     by_share = np.array([estimates.at(np.full(chains, d)) for d in shares])
@@ -145,7 +142,7 @@ def compare(
     curves = {
         "name": contender.name,
         "workers": workers,
-        "architecture": run.trace.about.get("architecture"),
+        "architecture": architecture_table(run.trace.architecture),
         "staleness": float(np.mean([chain.staleness.mean() for chain in run.trace.chains])),
         **at,
         "error": error.tolist(),
@@ -175,7 +172,7 @@ class Estimates:
 
     def __init__(self, run: Run, target: Target) -> None:
         self._draws, self._phi = run.draws, target.phi
-        self._combined = isinstance(architecture_from_table(run.trace.about.get("architecture")), Consensus)
+        self._combined = isinstance(run.trace.architecture, Consensus)
         self._values = None if self._combined else run.evaluate(target.phi, batched=True)
 
     def at(self, counts: Any) -> Array:
@@ -243,7 +240,4 @@ def _exact(target: Target) -> dict[str, list[float]]:
 
 def save(numbers: dict[str, Any], out: Path) -> tuple[Path, Path]:
     """Write architectures.json and architectures.png into the folder ``out``."""
-    text, picture = out / "architectures.json", out / "architectures.png"
-    write_numbers(text, numbers)
-    draw(numbers, picture)
-    return text, picture
+    return write_numbers_and_picture(out, "architectures", numbers, draw)

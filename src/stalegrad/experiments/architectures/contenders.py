@@ -1,7 +1,7 @@
 """Who takes part: each architecture with its settings for W workers, and how long its parts take on a cluster.
 
 All have the same number of gradients in all, on minibatches of the same size, and chains that start at the mode. Step
-sizes follow one rule: h for whoever has all of U, hW for whoever has a W-th of it, whose curvature is a W-th as well.
+sizes follow one rule: h for chains on all of U, hW for chains on a W-th of it, whose curvature is a W-th as well.
 """
 
 from collections.abc import Callable
@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad.architectures import Architecture, Consensus, Downpour, Elastic, StaleGradients, VisitingShards
-from stalegrad.draws import Thinning
+from stalegrad._internal.types import Array
 from stalegrad.engines import Inline
+from stalegrad.engines.simulation import LogNormal, Network
 from stalegrad.experiments.architectures.targets import Target
 from stalegrad.kernels import SGLD
-from stalegrad.result import Run
-from stalegrad.run import sample
-from stalegrad.simulation import LogNormal, Network
-from stalegrad.types import Array
+from stalegrad.protocol.architectures import Architecture, Consensus, Downpour, Elastic, StaleGradients, VisitingShards
+from stalegrad.protocol.draws import Thinning
+from stalegrad.runs.result import Run
+from stalegrad.runs.sample import sample
 
 LENGTH = 20
 """Steps of a trajectory at a shard whose worker is not slow."""

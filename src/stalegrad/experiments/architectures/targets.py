@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stalegrad._internal.types import Array, IntArray
 from stalegrad.datasets import Dataset
 from stalegrad.experiments.fig2_posterior import posterior
 from stalegrad.kernels import SGHMC
 from stalegrad.potentials import Minibatches, Potential
-from stalegrad.run import sample
-from stalegrad.types import Array, IntArray
+from stalegrad.runs.sample import sample
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class RareEvents(Potential):
         self.counts, self.precision = np.asarray(counts, np.float64), prior_scale**-2
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
-        """g̃."""
+        """g̃: the prior's gradient, and that of the minibatch scaled up."""
         result: Array = theta * self.precision + self.n_data * (np.exp(theta) - self.counts[indices].mean())
         return result
 

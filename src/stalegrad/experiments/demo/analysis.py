@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad.diagnostics import convergence
-from stalegrad.estimates import Reliability, estimate
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.analysis.diagnostics import convergence
+from stalegrad.analysis.estimates import Reliability, estimate
+from stalegrad.datasets.digits import Digits
 from stalegrad.experiments.demo.predictions import FUNCTIONS, Predictions, predict
-from stalegrad.experiments.demo.task import REFERENCE, Digits, Settings
+from stalegrad.experiments.demo.task import REFERENCE, Settings
 from stalegrad.potentials import Softmax
-from stalegrad.result import Run
-from stalegrad.trace import ChainTrace
-from stalegrad.types import Array, IntArray
+from stalegrad.protocol.chain_trace import ChainTrace
+from stalegrad.runs.result import Run
 
 HARDEST = 8
 INTERVAL = (0.05, 0.95)
@@ -94,7 +95,7 @@ def _sampling(run: Run, seconds: float) -> dict[str, Any]:
     accepted = [int(np.count_nonzero(taken)) for taken in run.accepted]
     staleness = [tau[taken] for tau, taken in zip(run.staleness, run.accepted, strict=True)]
     return {
-        "engine": str(run.trace.about.get("engine", "")).lower(),
+        "engine": "" if run.trace.record is None else run.trace.record.engine.get("name", ""),
         "seconds": seconds,
         "updates_per_second": sum(accepted) / seconds,
         "accepted": accepted,

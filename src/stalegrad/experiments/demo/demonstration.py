@@ -1,6 +1,5 @@
 """The demonstration from beginning to end: sample, replay, analyse, write."""
 
-import json
 import platform
 import time
 from importlib.metadata import version
@@ -10,20 +9,22 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from stalegrad.diagnostics import LEAST_DRAWS
-from stalegrad.errors import StalegradError
+from stalegrad._internal.errors import StalegradError
+from stalegrad._internal.numbers_file import write_numbers
+from stalegrad.analysis.diagnostics import LEAST_DRAWS
+from stalegrad.analysis.plots import DARK, LIGHT
+from stalegrad.analysis.report import write_report
+from stalegrad.datasets.digits import Digits, digits
 from stalegrad.experiments.demo.analysis import Analysis, analyse
 from stalegrad.experiments.demo.page import page
 from stalegrad.experiments.demo.pictures import pictures
 from stalegrad.experiments.demo.predictions import FUNCTIONS
 from stalegrad.experiments.demo.summary import FUNCTION_NAMES
-from stalegrad.experiments.demo.task import ENGINE, Digits, Settings, digits
+from stalegrad.experiments.demo.task import ENGINE, Settings
 from stalegrad.experiments.demo.terminal import show
-from stalegrad.plots import DARK, LIGHT
 from stalegrad.potentials import Softmax
-from stalegrad.report import write_report
-from stalegrad.result import Run
-from stalegrad.run import replay, sample
+from stalegrad.runs.result import Run
+from stalegrad.runs.sample import replay, sample
 
 _WARM_UP = 20  # updates that compile everything before the clock starts
 _PACKAGES = ("stalegrad", "numpy", "numba", "scikit-learn", "scipy", "arviz-stats", "matplotlib")
@@ -37,7 +38,7 @@ def demonstrate(
     Args:
         settings: the budget.
         out: made if it is not there.
-        console: where to speak; None for the standard output.
+        console: where to print; None for the standard output.
         progress: show how far the sampling is.
 
     Returns:
@@ -106,7 +107,7 @@ def _write(analysis: Analysis, run: Run, data: Digits, out: Path) -> None:
     run.trace.save(out / "trace.npz")
     for name, picture in light.items():
         (out / f"{name}.png").write_bytes(picture)
-    (out / "summary.json").write_text(json.dumps(analysis.numbers, indent=1) + "\n", encoding="utf-8")
+    write_numbers(out / "summary.json", analysis.numbers)
     (out / "report.html").write_text(page(analysis.numbers, light, dark, str(out)), encoding="utf-8")
     values = analysis.predictions.functions
     functions = {FUNCTION_NAMES[name]: values[:, :, index] for index, name in enumerate(FUNCTIONS)}

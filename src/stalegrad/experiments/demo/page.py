@@ -7,9 +7,9 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from stalegrad.analysis.report import markup
 from stalegrad.experiments.demo.summary import largest_rhat, tables
 from stalegrad.experiments.demo.task import Settings
-from stalegrad.report import markup
 
 _ALTERNATIVES = {
     "digits": "Eight test digits with the averaged probabilities of the ten classes and their spread over draws",

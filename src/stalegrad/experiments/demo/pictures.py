@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad.estimates import Reliability
+from stalegrad._internal.types import Array
+from stalegrad.analysis.estimates import Reliability
+from stalegrad.analysis.plots import Theme, draw_staleness, png
+from stalegrad.analysis.plots.style import picture, style_axes
+from stalegrad.datasets.digits import Digits
 from stalegrad.experiments.demo.analysis import Analysis
-from stalegrad.experiments.demo.task import Digits
-from stalegrad.plots import Theme, draw_staleness, png
-from stalegrad.plots.style import dress, picture
-from stalegrad.types import Array
 
 
 def pictures(analysis: Analysis, data: Digits, theme: Theme) -> dict[str, bytes]:
@@ -108,7 +108,7 @@ def digits(analysis: Analysis, data: Digits, theme: Theme) -> Any:
         verdict = f"says {named}, with {p[named]:.0%}"
         bars.set_title(verdict, fontsize=10, color=theme.right if named == truth else theme.weak)
         bars.set(ylim=(0, 1), xticks=range(10), yticks=(0, 0.5, 1))
-        dress(bars, theme)
+        style_axes(bars, theme)
         bars.tick_params(length=2)
         bars.set_yticklabels(["0", "½", "1"] if index % 4 == 0 else [])
     return figure
@@ -118,5 +118,5 @@ def _figure(theme: Theme, width: float, height: float, rows: int = 1, **grid: An
     figure = picture(width, height, theme)
     axes = figure.subplots(rows, 1, **grid)
     for each in np.atleast_1d(axes):
-        dress(each, theme)
+        style_axes(each, theme)
     return figure, axes

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stalegrad.estimates import (
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.analysis.estimates import (
     PredictiveAverage,
     Reliability,
     mean_log_likelihood,
@@ -12,10 +13,9 @@ from stalegrad.estimates import (
     reliability_curve,
     score,
 )
-from stalegrad.experiments.demo.task import Digits
+from stalegrad.datasets.digits import Digits
 from stalegrad.potentials import Softmax
-from stalegrad.result import Run
-from stalegrad.types import Array, IntArray
+from stalegrad.runs.result import Run
 
 CURVE_POINTS = 200
 FUNCTIONS = ("log_likelihood", "entropy", "square_weight")

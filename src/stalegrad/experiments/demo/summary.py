@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad.estimates.posterior_average import plus_minus
-from stalegrad.report.summaries import RHAT_LIMIT
-from stalegrad.report.text_table import TextTable, minus
+from stalegrad.analysis.diagnostics.checks.mixing import RHAT_LIMIT
+from stalegrad.analysis.estimates.posterior_average import plus_minus
+from stalegrad.analysis.report.text_table import TextTable, minus
 
 _SCORES = ("accuracy", "mean_log_likelihood", "brier_score", "calibration_error")
 FUNCTION_NAMES = {

@@ -14,20 +14,11 @@ takes 0.001 off the log-likelihood of a test digit.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
-
-from stalegrad.checks import whole_number
-from stalegrad.errors import MissingExtra
+from stalegrad._internal.validation import whole_number
 from stalegrad.kernels import SGHMC
-from stalegrad.potentials import Softmax
-from stalegrad.types import Array, IntArray
 
 ENGINE = "threads"
-
-TEST_ROWS = 500
-SPLIT_SEED = 0  # apart from the seed of the sampling: every run has the same posterior
 
 REFERENCE = {
     "averaged": {
@@ -40,7 +31,7 @@ REFERENCE = {
     "test_functions": {"log_likelihood": -0.2019, "entropy": 0.3206, "square_weight": 1.3124},
 }
 """What 40,000 draws of Metropolis-adjusted HMC with exact gradients give for this posterior, and an optimiser for its
-mode. tests/demo/test_reference.py checks them with a shorter run of its own."""
+mode. tests/experiments/demo/test_reference.py checks them with a shorter run."""
 
 
 @dataclass(frozen=True)
@@ -85,34 +76,5 @@ class Settings:
 
     @property
     def kernel(self) -> SGHMC:
-        """The sampler."""
+        """The sampler, with the step size of these settings."""
         return SGHMC(step_size=self.step_size, friction=self.friction, integrator="splitting")
-
-
-class Digits(NamedTuple):
-    """The data, split in two."""
-
-    train: Array
-    train_y: IntArray
-    test: Array
-    test_y: IntArray
-    test_images: Array
-    """As they were: (row, 8, 8) with values from 0 to 16."""
-
-    def model(self, batch_size: int) -> Softmax:
-        """The posterior."""
-        return Softmax(self.train, self.train_y, n_classes=10, prior_scale=1.0, batch_size=batch_size, intercept=True)
-
-
-def digits() -> Digits:
-    """1,297 images for training and 500 for the test, chosen at random once and for all."""
-    try:
-        from sklearn.datasets import load_digits
-    except ModuleNotFoundError as error:
-        raise MissingExtra("the demonstration", "demo") from error
-    bunch = load_digits()
-    order = np.random.Generator(np.random.Philox(SPLIT_SEED)).permutation(len(bunch.target))
-    train, test = order[:-TEST_ROWS], order[-TEST_ROWS:]
-    pixels = bunch.data / 16
-    centred = (pixels - pixels[train].mean(axis=0)).astype(np.float32)
-    return Digits(centred[train], bunch.target[train], centred[test], bunch.target[test], bunch.images[test])

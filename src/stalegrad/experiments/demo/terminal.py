@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stalegrad.analysis.report.text_table import TextTable
 from stalegrad.experiments.demo.summary import tables
-from stalegrad.report.text_table import TextTable
 
 _ABOUT = {
     "report.html": "everything on one page, for a browser",

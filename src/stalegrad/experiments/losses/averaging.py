@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad._internal.errors import GradientError
+from stalegrad._internal.numbers_file import write_numbers
+from stalegrad._internal.progress_bar import Report
+from stalegrad._internal.version import VERSION
+from stalegrad.analysis.estimates import PredictiveAverage, Scores, score
 from stalegrad.engines import available_cores
-from stalegrad.errors import GradientError
-from stalegrad.estimates import PredictiveAverage, Scores, score
 from stalegrad.experiments.losses.tasks import TASKS, model_of
+from stalegrad.experiments.losses.unit_folder import UnitFolder
 from stalegrad.experiments.losses.units import Unit, chain_of
-from stalegrad.experiments.losses.workplace import Report, Workplace
-from stalegrad.experiments.numbers_file import write_numbers
-from stalegrad.version import VERSION
 
 BURN_IN = 0.5
 """Share of the draws that are left out of averages."""
@@ -75,7 +76,7 @@ def reproduce(
         temperatures: T of the sampler, one after the other.
         sgd_lr: learning rates of SGD.
         processes: runs at a time; as many as there are cores.
-        report: told how far it is.
+        report: called with what is being done and the share that is done.
     """
     lr = lr or TASKS[name].recipe.lr
     common: dict[str, Any] = {"task": name, "chain": 0, "points": draws}
@@ -90,7 +91,7 @@ def reproduce(
         rate: [Unit(workers=1, seed=r, iterations=gradients, lr=rate, temperature=0.0, **common) for r in range(seeds)]
         for rate in sgd_lr
     }
-    place = Workplace(out, execute, processes or available_cores(), kind="averaging-")
+    place = UnitFolder(out, execute, processes or available_cores(), kind="averaging-")
     results = place.results([unit for units in (*sampled.values(), *trained.values()) for unit in units], report)
     rows = []
     for temperature, units in sampled.items():

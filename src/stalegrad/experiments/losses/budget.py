@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 
-from stalegrad.errors import ArgumentError
+from stalegrad._internal.errors import ArgumentError
 from stalegrad.experiments.losses.tasks import Model, Task
 from stalegrad.experiments.times import time_step
 
@@ -25,7 +25,7 @@ class Costs:
 
 
 def measure_costs(task: Task, model: Model, draws: int = 3) -> Costs:
-    """Time steps and evaluations."""
+    """Time steps and evaluations of the loss on this machine."""
     start = model.start(0)
     kernel = model.kernel(task, task.recipe.lr, 1.0)
     step = time_step(model.potential, kernel, count=_STEPS)

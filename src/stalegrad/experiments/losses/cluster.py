@@ -4,8 +4,8 @@ from dataclasses import replace
 from functools import cache
 
 from stalegrad.experiments.losses.layouts import Layout
-from stalegrad.experiments.scaling import updates_per_second
 from stalegrad.experiments.times import Machine
+from stalegrad.planning.scaling import updates_per_second
 
 MACHINES = 5
 CORES = 8
@@ -20,7 +20,7 @@ def cluster_rate(machine: Machine, layout: Layout, size: int) -> float:
     than the 40 cores share those.
 
     Args:
-        machine: times with a core and a link of one's own.
+        machine: times with a core for each worker and a link for each server.
         layout: servers and workers.
         size: parameters of the model.
     """

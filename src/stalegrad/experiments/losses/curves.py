@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad._internal.types import Array
 from stalegrad.experiments.losses.layouts import Layout
 from stalegrad.experiments.losses.units import Unit
-from stalegrad.types import Array
 
 Results = Mapping[Unit, Mapping[str, Any]]
 

@@ -21,20 +21,21 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.numbers_file import write_numbers
+from stalegrad._internal.progress_bar import Report
+from stalegrad._internal.types import Array
+from stalegrad._internal.version import VERSION
 from stalegrad.engines import available_cores
-from stalegrad.errors import ArgumentError
 from stalegrad.experiments.losses import curves
 from stalegrad.experiments.losses.budget import affordable, measure_costs
 from stalegrad.experiments.losses.cluster import cluster_rate
 from stalegrad.experiments.losses.layouts import FIGURES, Layout, chain_count, updates_per_iteration
 from stalegrad.experiments.losses.picture import draw
 from stalegrad.experiments.losses.tasks import TASKS, Model, Task, model_of
+from stalegrad.experiments.losses.unit_folder import UnitFolder
 from stalegrad.experiments.losses.units import execute
-from stalegrad.experiments.losses.workplace import Report, Workplace
-from stalegrad.experiments.numbers_file import write_numbers
 from stalegrad.experiments.times import measure_times
-from stalegrad.types import Array
-from stalegrad.version import VERSION
 
 _TIMED_SECONDS = 3.0
 _TIMED_STEPS = 5000
@@ -87,10 +88,10 @@ def reproduce(
         seeds: repetitions in place of the tasks' own.
         lr: learning rate in place of the tasks' own.
         processes: units at a time; as many as there are cores.
-        report: told how far it is.
+        report: called with what is being done and the share that is done.
     """
     processes = processes or available_cores()
-    wished = {"iterations": iterations, "seeds": seeds, "lr": lr}
+    requested = {"iterations": iterations, "seeds": seeds, "lr": lr}
     found: dict[str, Any] = {}
     begun = time.monotonic()
     for position, name in enumerate(names):
@@ -100,13 +101,13 @@ def reproduce(
         left = None
         if budget is not None:
             left = (60 * budget - (time.monotonic() - begun)) / (len(names) - position)
-        extent = _extent(out / f"{figure}-{name}-extent.json", figure, task, model, wished, left, processes)
+        extent = _extent(out / f"{figure}-{name}-extent.json", figure, task, model, requested, left, processes)
         report(f"{name}: timing", 0.0)
         measured = _measured(out / f"times-{name}.json", task, model)
         layouts = FIGURES[figure]
         common = {"task": name, **extent.common}
         units = {unit for layout in layouts for r in range(extent.seeds) for unit in layout.units(r, **common)}
-        place = Workplace(out, execute, processes)
+        place = UnitFolder(out, execute, processes)
         results = place.results(units, report)
         found[name] = _numbers(task, model, layouts, extent, results, place, measured)
     numbers = {"figure": figure, "stalegrad": VERSION, "datasets": found}
@@ -116,18 +117,18 @@ def reproduce(
 
 
 def _extent(
-    path: Path, figure: str, task: Task, model: Model, wished: dict[str, Any], seconds: float | None, processes: int
+    path: Path, figure: str, task: Task, model: Model, requested: dict[str, Any], seconds: float | None, processes: int
 ) -> Extent:
     """What an earlier call has chosen, or a choice that is then kept."""
     if path.exists():
         extent = Extent(**json.loads(path.read_text()))
-        for name, value in wished.items():
+        for name, value in requested.items():
             if value is not None and value != getattr(extent, name):
                 problem = f"is not that of the experiment in {path.parent}, which has {getattr(extent, name)}"
                 raise ArgumentError(name, value, problem, "Leave it out to go on with that one, or give another --out.")
         return extent
-    seeds = wished["seeds"] or task.seeds
-    lr, chosen = wished["lr"] or task.recipe.lr, wished["iterations"]
+    seeds = requested["seeds"] or task.seeds
+    lr, chosen = requested["lr"] or task.recipe.lr, requested["iterations"]
     if chosen is not None:
         if chosen % task.points:
             remedy = f"Give a multiple of {task.points}, the number of places where {task.name} is evaluated."
@@ -173,7 +174,7 @@ def _numbers(
     layouts: list[Layout],
     extent: Extent,
     results: curves.Results,
-    place: Workplace,
+    place: UnitFolder,
     measured: dict[str, Any],
 ) -> dict[str, Any]:
     common = {"task": task.name, **extent.common}

@@ -11,7 +11,7 @@ _STYLES = {1: "-", 3: "--", 5: "-.", 7: ":"}  # by servers, where workers differ
 
 
 def draw(numbers: dict[str, Any], path: Path) -> None:
-    """Draw it."""
+    """Write a picture with a row of panels for each data set."""
     from matplotlib.figure import Figure
 
     datasets = numbers["datasets"]

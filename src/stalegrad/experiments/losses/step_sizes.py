@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from stalegrad._internal.numbers_file import write_numbers
+from stalegrad._internal.progress_bar import Report
+from stalegrad._internal.version import VERSION
 from stalegrad.engines import available_cores
 from stalegrad.experiments.losses import curves
 from stalegrad.experiments.losses.layouts import Layout
 from stalegrad.experiments.losses.tasks import TASKS
+from stalegrad.experiments.losses.unit_folder import UnitFolder
 from stalegrad.experiments.losses.units import execute
-from stalegrad.experiments.losses.workplace import Report, Workplace
-from stalegrad.experiments.numbers_file import write_numbers
-from stalegrad.version import VERSION
 
 
 def reproduce(
@@ -44,14 +45,14 @@ def reproduce(
         points: evaluations of the test loss on the way.
         seeds: repetitions.
         processes: chains at a time; as many as there are cores.
-        report: told how far it is.
+        report: called with what is being done and the share that is done.
     """
     layouts = [Layout(1, count) for count in sorted(workers)]
     common = {"task": name, "iterations": iterations, "points": points}
     units = [
         unit for rate in lr for layout in layouts for r in range(seeds) for unit in layout.units(r, lr=rate, **common)
     ]
-    results = Workplace(out, execute, processes or available_cores()).results(units, report)
+    results = UnitFolder(out, execute, processes or available_cores()).results(units, report)
     rows = []
     for rate in sorted(lr):
         values = [curves.estimates(layout, seeds, results, {**common, "lr": rate}) for layout in layouts]

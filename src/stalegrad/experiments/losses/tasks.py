@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad import datasets, models, potentials
+from stalegrad import datasets, potentials
+from stalegrad._internal.types import Array, IntArray
 from stalegrad.datasets import Dataset
 from stalegrad.experiments.times import Machine
 from stalegrad.kernels import SGHMC
-from stalegrad.models import Recipe
-from stalegrad.types import Array, IntArray
+from stalegrad.potentials import networks
+from stalegrad.potentials.networks import Recipe
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Task:
 
     Args:
         name: of the data set.
-        title: for people.
+        title: as tables and pictures show it.
         recipe: minibatches, learning rate and momentum, from which :meth:`Recipe.kernel` makes SGHMC.
         iterations: L̄, updates for each worker, of a whole experiment.
         points: how often on that way the test loss is evaluated.
@@ -52,11 +53,11 @@ TASKS = {
             machine=Machine(gradient=5e-3, variation=0.2, update=2e-5, **_LINK),
         ),
         Task(
-            "mnist", "LeNet, MNIST", models.LENET, iterations=20_000, points=20, seeds=3,
+            "mnist", "LeNet, MNIST", networks.LENET, iterations=20_000, points=20, seeds=3,
             machine=Machine(gradient=25e-3, variation=0.2, update=1e-3, **_LINK),
         ),
         Task(
-            "cifar10", "Cifar10-Quick, CIFAR-10", replace(models.CIFAR10_QUICK, lr=6e-5),
+            "cifar10", "Cifar10-Quick, CIFAR-10", replace(networks.CIFAR10_QUICK, lr=6e-5),
             iterations=20_000, points=20, seeds=2,
             machine=Machine(gradient=130e-3, variation=0.2, update=3e-4, **_LINK),
         ),
@@ -77,7 +78,7 @@ class Model(ABC):
 
     @abstractmethod
     def start(self, seed: int) -> Array:
-        """θ_0."""
+        """θ_0 of the chains with this seed."""
 
     @abstractmethod
     def log_likelihood(self, theta: Array) -> Array:
@@ -110,7 +111,7 @@ class LogisticModel(Model):
         return np.asarray(-np.logaddexp(0, -self._signs * self._margins(theta)))
 
     def predict(self, theta: Array) -> Array:
-        """Of both classes."""
+        """Probabilities of both classes for the test set, (rows, 2)."""
         chance = 1 / (1 + np.exp(-self._margins(theta)))
         return np.column_stack([1 - chance, chance])
 
@@ -119,7 +120,7 @@ class LogisticModel(Model):
 
 
 class NetworkModel(Model):
-    """A network of :mod:`stalegrad.models`; every seed starts from other weights, as Caffe draws them."""
+    """A network of :mod:`stalegrad.potentials.networks`; every seed starts from other weights, as Caffe draws them."""
 
     def __init__(self, network: Any, data: Dataset, batch_size: int, transform: Any) -> None:
         self.potential = potentials.from_torch(
@@ -138,7 +139,7 @@ class NetworkModel(Model):
         return np.asarray(self.potential.log_likelihood(theta, *self._test))
 
     def predict(self, theta: Array) -> Array:
-        """Of the ten classes."""
+        """Probabilities of the ten classes for the test set, (rows, 10)."""
         return np.asarray(self.potential.predict(theta, self._test[0]))
 
 
@@ -148,6 +149,6 @@ def model_of(name: str, batch_size: int) -> Model:
     if name == "a9a":
         return LogisticModel(datasets.a9a(), batch_size)
     if name == "mnist":
-        return NetworkModel(models.lenet, datasets.mnist(), batch_size, models.lenet_pixels)
+        return NetworkModel(networks.lenet, datasets.mnist(), batch_size, networks.lenet_pixels)
     data = datasets.cifar10()
-    return NetworkModel(models.cifar10_quick, data, batch_size, models.CentredPixels(data.X))
+    return NetworkModel(networks.cifar10_quick, data, batch_size, networks.CentredPixels(data.X))

@@ -1,7 +1,7 @@
 """A unit of work: one chain with its W workers, from its start to its end, and the test loss on the way.
 
-Units know nothing of each other. So they are executed in any order, on as many processes as there are cores, and what
-was done before an interruption need not be done again.
+Units are independent: they are executed in any order, on as many processes as there are cores, and what was done before
+an interruption need not be done again.
 
 A chain is executed inline, with the order of arrivals and the staleness of a simulated cluster: the same numbers on any
 machine, with more workers than it has cores.
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad.errors import GradientError
+from stalegrad._internal.errors import GradientError
+from stalegrad._internal.types import Array
 from stalegrad.experiments.losses.tasks import TASKS, Model, Task, model_of
 from stalegrad.experiments.staleness_rules import with_rule
-from stalegrad.run import replay
-from stalegrad.trace import Trace
-from stalegrad.types import Array
+from stalegrad.protocol.trace import Trace
+from stalegrad.runs.sample import replay
 
 CHAINS = 1000
 """Chain s of repetition r is a run of its own, with the seed CHAINS · r + s: so the first of S chains are the chains of
@@ -53,7 +53,7 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """Names its file."""
+        """All settings in one word, the name of its file."""
         kind = "" if self.temperature == 1 else f"-t{self.temperature:g}"
         kind += "" if self.rule == "constant" else f"-{self.rule}"
         length = f"l{self.iterations}-p{self.points}"
@@ -61,7 +61,7 @@ class Unit:
 
     @property
     def updates(self) -> int:
-        """L = W·L̄."""
+        """L = W·L̄, the updates of the chain."""
         return self.workers * self.iterations
 
     @property

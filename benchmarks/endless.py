@@ -1,0 +1,171 @@
+"""Runs without end: what a store takes of memory and disk as the number of gradients grows, and of the speed.
+
+    python benchmarks/endless.py [--gradients 10000000] [--threads 1000000] [--json FILE]
+
+A run of SGLD on a Gaussian with 124 parameters, of which every 100th draw is kept, is made in a process of its own on
+the inline engine, and a shorter one on threads. The process notes its resident set at every tenth of the run: *growth*
+is that at the end minus that at one tenth, over the gradients in between. Then a store of a tenth of the length and the
+whole one are each loaded, summed up (``stalegrad show``) and resumed in fresh processes: growth is the difference of
+their largest resident sets over that of their gradients. Speed is that with a store over that without, both in one
+process and in turns, the best round of each.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import harness
+import stalegrad as sg
+
+SIZE, THIN = 124, 100
+KERNEL = sg.SGLD(step_size=1e-4)
+_PAGE = resource.getpagesize()
+
+
+def model() -> sg.potentials.GaussianMean:
+    """124 parameters, minibatches of 4 of 1,000 data."""
+    return sg.potentials.GaussianMean(np.random.default_rng(0).normal(size=(1000, SIZE)), batch_size=4)
+
+
+def sample(engine: str, gradients: int, store: Path | None) -> sg.Run:
+    """Make a run."""
+    return sg.sample(
+        model(), KERNEL, steps=gradients, workers=4, thin=THIN, engine=engine, store=store, checkpoint_every=2.0,
+        progress=False,
+    )  # fmt: skip
+
+
+def resident() -> int:
+    """Bytes of this process in memory, now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+
+
+def trace_bytes(store: Path) -> int:
+    """What the trace takes on disk."""
+    return sum(path.stat().st_size for path in (store / "chain-0" / "trace").rglob("*") if path.is_file())
+
+
+def run_child(engine: str, gradients: int, store: str) -> dict[str, Any]:
+    """Make a run, looking at memory at every tenth of it."""
+    from stalegrad.runs.store import inspect
+
+    sample(engine, max(gradients // 100, 1000), None)  # what is imported and compiled is not looked at
+    looks: dict[int, int] = {}
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.05):
+            if (Path(store) / "run.json").exists():
+                tenth = 10 * inspect(store).updates[0] // gradients
+                looks.setdefault(tenth, resident())
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    begun = time.perf_counter()
+    sample(engine, gradients, Path(store))
+    seconds = time.perf_counter() - begun
+    done.set()
+    watcher.join()
+    looks[10] = resident()
+    first = min(tenth for tenth in looks if tenth >= 1)
+    return {
+        "engine": engine, "gradients": gradients, "seconds": seconds,
+        "resident_mb": {tenth: look / 1e6 for tenth, look in looks.items()},
+        "growth_bytes": (looks[10] - looks[first]) / (gradients * (10 - first) / 10),
+        "trace_bytes": trace_bytes(Path(store)) / gradients,
+    }  # fmt: skip
+
+
+def use_child(what: str, store: str) -> dict[str, Any]:
+    """The largest resident set of a process that does one thing with a store."""
+    begun = time.perf_counter()
+    if what == "load":
+        repr(sg.load(store))
+    elif what == "show":
+        from stalegrad.runs.summary import summarise
+
+        run = sg.load(store)
+        summarise(run)
+        run.diagnose()
+    else:
+        steps = sg.load(store).trace.chains[0].steps
+        sg.resume(store, model(), KERNEL, steps=steps + 1000, engine="inline", progress=False)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"what": what, "seconds": time.perf_counter() - begun, "peak_mb": peak / 1e6}
+
+
+def child(*arguments: Any) -> dict[str, Any]:
+    """What a process of its own says."""
+    command = [sys.executable, __file__, "--child", json.dumps(arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def speed(gradients: int, rounds: int) -> dict[str, float]:
+    """Gradients a second with and without a store, on the inline engine and on threads."""
+    result = {}
+    for engine in ("inline", "threads"):
+        seconds: dict[bool, list[float]] = {False: [], True: []}
+        sample(engine, gradients, None)
+        for number in range(rounds):
+            for stored in (False, True):
+                with tempfile.TemporaryDirectory(dir=".") as folder:
+                    begun = time.perf_counter()
+                    sample(engine, gradients, Path(folder) / str(number) if stored else None)
+                    seconds[stored].append(time.perf_counter() - begun)
+        result[engine] = min(seconds[False]) / min(seconds[True])
+    return result
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gradients", type=int, default=10_000_000, help="of the inline run (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=1_000_000, help="of that on threads (default %(default)s)")
+    parser.add_argument("--speed", type=int, default=200_000, help="of a round for speed (default %(default)s)")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    harness.add_arguments(parser, rounds=3)
+    arguments = parser.parse_args()
+    if arguments.child:
+        task, *rest = json.loads(arguments.child)
+        print(json.dumps({"run": run_child, "use": use_child}[task](*rest)))
+        return
+    console = Console(stderr=True)
+    table = Table("what", "gradients", "growth, bytes a gradient", "trace on disk, bytes a gradient", "seconds")
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        whole, tenth = f"{folder}/whole", f"{folder}/tenth"
+        runs = [child("run", "inline", arguments.gradients, whole)]
+        runs.append(child("run", "threads", arguments.threads, f"{folder}/threads"))
+        child("run", "inline", arguments.gradients // 10, tenth)
+        uses = {}
+        for what in ("load", "show", "resume"):
+            small, large = child("use", what, tenth), child("use", what, whole)
+            more = (large["peak_mb"] - small["peak_mb"]) * 1e6
+            growth = more / (0.9 * arguments.gradients)
+            uses[what] = {"tenth": small, "whole": large, "growth_bytes": growth}
+    for run in runs:
+        grown, taken = f"{run['growth_bytes']:.3f}", f"{run['trace_bytes']:.2f}"
+        table.add_row(f"run, {run['engine']}", f"{run['gradients']:,}", grown, taken, f"{run['seconds']:.0f}")
+    for what, use in uses.items():
+        seconds = f"{use['whole']['seconds']:.1f}"
+        table.add_row(what, f"{arguments.gradients:,}", f"{use['growth_bytes']:.3f}", "", seconds)
+    ratios = speed(arguments.speed, arguments.rounds)
+    console.print(table)
+    console.print({"speed with a store over that without": ratios})
+    harness.write_json({"runs": runs, "uses": uses, "speed": ratios}, arguments.json)
+
+
+if __name__ == "__main__":
+    main()

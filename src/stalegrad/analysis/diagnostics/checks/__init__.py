@@ -1,0 +1,26 @@
+"""One file a question. A check takes the evidence and gives its figure, with a finding if that is beyond its limit.
+
+Limits are set such that both are needed: an effect that matters, and evidence that it is not chance.
+"""
+
+from stalegrad.analysis.diagnostics.checks.dropped import check_dropped
+from stalegrad.analysis.diagnostics.checks.halving import check_step_halving
+from stalegrad.analysis.diagnostics.checks.mixing import check_agreement, check_effective_draws
+from stalegrad.analysis.diagnostics.checks.noise import check_gradient_noise
+from stalegrad.analysis.diagnostics.checks.stiffness import check_staleness, check_step_size
+from stalegrad.analysis.diagnostics.checks.temperatures import (
+    check_configurational_temperature,
+    check_kinetic_temperature,
+)
+
+__all__ = [
+    "check_agreement",
+    "check_configurational_temperature",
+    "check_dropped",
+    "check_effective_draws",
+    "check_gradient_noise",
+    "check_kinetic_temperature",
+    "check_staleness",
+    "check_step_halving",
+    "check_step_size",
+]

@@ -1,0 +1,71 @@
+"""The posterior predictive distribution of classes, averaged over draws as they come, none of them kept."""
+
+import numpy as np
+import numpy.typing as npt
+
+from stalegrad._internal.types import Array
+from stalegrad.analysis.estimates.moments import StreamingMoments
+from stalegrad.analysis.estimates.scores import (
+    DEFAULT_BINS,
+    Bins,
+    Reliability,
+    Scores,
+    checked_probabilities,
+    reliability_curve,
+    score,
+)
+
+
+class PredictiveAverage(StreamingMoments):
+    """p̂_ik = Σ_l h_l p(y_i = k | x_i, θ_l) / Σ_l h_l, and how far the draws spread around it.
+
+    Memory is that of two predictions, whatever the number of draws. With the step sizes h_l as weights, the average
+    over the draws of all chains is Σ_s (T_s/T) p̂_s, that of the chains' own; ``first + second`` computes it from chains
+    that were averaged apart.
+
+    The logarithm is concave, so the averaged prediction's log-likelihood is never below the average of the draws' own
+    (Jensen); and the square is convex, so its Brier score is never above theirs.
+
+    >>> average = PredictiveAverage()
+    >>> average.add([[0.9, 0.1]])
+    >>> average.add([[0.5, 0.5]])
+    >>> average.probabilities, average.spread
+    (array([[0.7, 0.3]]), array([[0.2, 0.2]]))
+    >>> average.scores([0]).accuracy
+    1.0
+    """
+
+    def add(self, probabilities: npt.ArrayLike, weight: float = 1.0) -> None:
+        """Take in one draw's prediction.
+
+        Args:
+            probabilities: p(y_i = k | x_i, θ_l), (rows, classes); always the same rows.
+            weight: h_l.
+        """
+        self._take("probabilities", probabilities, checked_probabilities(probabilities), weight)
+
+    @property
+    def probabilities(self) -> Array:
+        """p̂_ik, averaged over the draws, (rows, classes)."""
+        self._refuse_empty()
+        return self._mean.copy()
+
+    @property
+    def spread(self) -> Array:
+        """Standard deviation over draws of p(y_i = k | x_i, θ): what the data leave open about each probability."""
+        self._refuse_empty()
+        return np.sqrt(self._variance)
+
+    def scores(self, y: npt.ArrayLike, bins: Bins = DEFAULT_BINS) -> Scores:
+        """Accuracy, log-likelihood, Brier score and calibration error of p̂."""
+        self._refuse_empty()
+        return score(self._mean, y, bins)
+
+    def reliability(self, y: npt.ArrayLike, bins: Bins = DEFAULT_BINS) -> Reliability:
+        """How often p̂ was right at each confidence, see :func:`~stalegrad.analysis.estimates.reliability_curve`."""
+        self._refuse_empty()
+        return reliability_curve(self._mean, y, bins)
+
+    def __repr__(self) -> str:
+        rows, classes = self._mean.shape if self.count else (0, 0)
+        return f"PredictiveAverage({self.count} draws, {rows} rows, {classes} classes)"

@@ -1,0 +1,273 @@
+"""The life of a server's workers: every state, every transition and every deadline of them is in this file.
+
+Events go in, decisions come out; no clock, no threads, no messages. The server loop
+(:mod:`stalegrad.engines.server_loop`) reports what has happened and carries out what is decided.
+
+    begin ─▶ starting ──ready──▶ ready ──assigned──▶ computing ──delivered──▶ ready …
+                 ▲                 └─────────┬───────────┘
+                 └──── replaced ◀── failed, hung or silent ──▶ given up
+
+A worker that fails is replaced, as its next *incarnation*, unless it has failed too often in a row. Whatever an earlier
+incarnation still sends is not current and must not be looked at.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from math import inf
+from typing import NamedTuple
+
+from stalegrad._internal.validation import real_number, whole_number
+
+LEAST_WAIT = 2e-3
+"""Seconds after which an answer may be asked for again, at least, however fast answers are."""
+_FIRST_WAIT = 0.25  # seconds, while nothing is known of a worker
+_MEANS = 4.0  # of the answers before, which an answer may take
+_MEMORY = 1 / 8  # of the last answer in that mean
+_OFTEN = 4  # times that an answer is asked for before the patience with it ends
+
+
+class State(Enum):
+    """Where a worker is in its life."""
+
+    STARTING = "starting"
+    READY = "ready"
+    COMPUTING = "computing"
+    GIVEN_UP = "given up"
+
+
+@dataclass(frozen=True)
+class FaultPolicy:
+    """When a worker counts as failed, and how often it is replaced.
+
+    Args:
+        patience: seconds after which a worker that does not answer counts as hung; None waits for ever.
+        restarts: how often in a row a worker may fail, without a good gradient in between, before it is given up.
+        start: seconds that a worker may take to start, however short the patience with its gradients is; None for as
+            long as it takes.
+        silence: seconds without a heartbeat after which a worker that has sent one counts as dead; None for links
+            without heartbeats.
+        elastic: whether workers come and go as they please: then one that dies has not failed.
+    """
+
+    patience: float | None = None
+    restarts: int = 3
+    start: float | None = 60.0
+    silence: float | None = None
+    elastic: bool = False
+
+    def __post_init__(self) -> None:
+        whole_number("restarts", self.restarts)
+        if self.patience is not None:
+            real_number("patience", self.patience, above=0)
+
+
+class Fault(NamedTuple):
+    """What went wrong with a worker, see :class:`stalegrad.engines.base.Event` for the kinds."""
+
+    worker: int
+    kind: str
+    details: str
+
+
+class Replace(NamedTuple):
+    """Decision: drop the worker and start it again, as this incarnation."""
+
+    fault: Fault
+    incarnation: int
+
+
+class GiveUp(NamedTuple):
+    """Decision: drop the worker for good; the others carry on."""
+
+    fault: Fault
+
+
+class Abandon(NamedTuple):
+    """Decision: drop the worker for good, and end the chain, which cannot go on without it; with the reason."""
+
+    fault: Fault
+    reason: str
+
+
+Decision = Replace | GiveUp | Abandon
+
+
+class _Worker:
+    """What is known of one worker."""
+
+    __slots__ = (
+        "asked", "assignments", "faults", "heartbeat", "incarnation", "present_since", "seconds", "since", "state"
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.state = State.STARTING
+        self.incarnation = 0
+        self.faults = 0  # in a row
+        self.assignments = 0  # sent and not answered
+        self.since: float | None = None  # from when its patience counts: something is expected of it
+        self.asked = 0  # how often the answer that is expected was asked for again
+        self.seconds: float | None = None  # that an answer takes, if nothing gets lost
+        self.heartbeat: float | None = None  # the latest of this incarnation
+        self.present_since: float | None = None  # when its first incarnation was ready
+
+
+class Lifecycle:
+    """The workers of one server.
+
+    Args:
+        workers: W.
+        policy: when a worker counts as failed, and how often it is replaced.
+        chain: the number of the server's chain, for reasons.
+        needs_all: whether each worker has something that no other can take over, such as a shard of the data: then
+            no worker is given work before all are ready, and the chain ends with the first that is given up.
+    """
+
+    def __init__(self, workers: int, policy: FaultPolicy, chain: int = 0, *, needs_all: bool = False) -> None:
+        self._policy, self._chain, self._needs_all = policy, chain, needs_all
+        self._incomplete = needs_all  # not all of those who are needed have been ready yet
+        self._workers = [_Worker() for _ in range(workers)]
+
+    def begin(self, now: float) -> list[int]:
+        """The run begins: the workers to start, as incarnation 0."""
+        for worker in self._workers:
+            worker.since = now
+        return list(range(len(self._workers)))
+
+    def is_current(self, worker: int, incarnation: int) -> bool:
+        """Whether this incarnation of a worker is the present one, so that what it sends counts."""
+        known = self._workers[worker]
+        return known.incarnation == incarnation and known.state is not State.GIVEN_UP
+
+    def ready(self, worker: int, now: float) -> list[int]:
+        """A worker has started, or can take more: the workers that may be given work now."""
+        known = self._workers[worker]
+        if known.state is State.STARTING:
+            known.state = State.READY
+            known.since = None
+        if known.present_since is None:
+            known.present_since = now
+        if not self._incomplete:
+            return [worker]
+        if any(other.state is State.STARTING for other in self._workers):
+            return []
+        self._incomplete = False
+        return list(range(len(self._workers)))
+
+    def assigned(self, worker: int, now: float) -> None:
+        """A worker is sent an assignment, perhaps one more."""
+        known = self._workers[worker]
+        known.state = State.COMPUTING
+        known.assignments += 1
+        known.since, known.asked = now, 0
+
+    def delivered(self, worker: int, now: float) -> None:
+        """A worker has answered an assignment. Whether it could be used is reported by :meth:`usable`."""
+        known = self._workers[worker]
+        if known.assignments > 1:
+            known.assignments -= 1
+            known.since = now
+        elif known.state is State.COMPUTING:
+            known.state, known.assignments, known.since = State.READY, 0, None
+
+    def timed(self, worker: int, computed: float, now: float) -> None:
+        """A worker answers, after so many seconds of computing: for :meth:`overdue`, before :meth:`delivered`.
+
+        How long it took counts from when it was asked; but if it was asked more than once, nobody knows which time it
+        answers, and nothing is learned but that it takes at least as long as it computed.
+        """
+        known = self._workers[worker]
+        if known.since is None:
+            return
+        before = known.seconds
+        taken = max(computed, before or 0.0) if known.asked else now - known.since
+        known.seconds = taken if before is None else before + _MEMORY * (taken - before)
+
+    def usable(self, worker: int) -> None:
+        """What a worker delivered could be used: its earlier faults no longer count."""
+        self._workers[worker].faults = 0
+
+    def heartbeat(self, worker: int, when: float) -> None:
+        """A worker has given a sign of life; from its first one on, its silence is noticed."""
+        known = self._workers[worker]
+        known.heartbeat = when if known.heartbeat is None else max(when, known.heartbeat)
+
+    def failed(self, worker: int, kind: str, details: str, now: float) -> Decision:
+        """A worker has failed: what becomes of it."""
+        known, fault = self._workers[worker], Fault(worker, kind, details)
+        known.faults += not (self._policy.elastic and kind == "died")
+        known.assignments, known.asked, known.heartbeat = 0, 0, None
+        if known.faults <= self._policy.restarts:
+            known.state, known.since = State.STARTING, now
+            known.incarnation += 1
+            return Replace(fault, known.incarnation)
+        known.state, known.since = State.GIVEN_UP, None
+        if not self._needs_all and any(other.state is not State.GIVEN_UP for other in self._workers):
+            return GiveUp(fault)
+        return Abandon(fault, self._reason(fault))
+
+    def tick(self, now: float) -> Iterator[Decision]:
+        """Time has passed: what becomes of workers that are late or silent, one at a time."""
+        patience, silence = self._policy.patience, self._policy.silence
+        for number, worker in enumerate(self._workers):
+            if silence is not None and worker.heartbeat is not None and now - worker.heartbeat > silence:
+                yield self.failed(number, "died", f"no sign of life for {now - worker.heartbeat:.1f} s", now)
+            elif patience is not None and worker.since is not None and now - worker.since > self._allowed(worker):
+                yield self.failed(number, "hung", f"no answer for {now - worker.since:.1f} s", now)
+
+    def overdue(self, now: float) -> list[int]:
+        """The workers whose answer is to be asked for again: either it has got lost, or the question has.
+
+        The first time after four times what answers took on average, then after twice as long, and so on.
+        """
+        late = []
+        for number, worker in enumerate(self._workers):
+            if worker.since is not None and now >= worker.since + self._wait(worker):
+                worker.asked += 1
+                late.append(number)
+        return late
+
+    def next_overdue(self) -> float:
+        """When the next answer will have to be asked for again."""
+        return min((w.since + self._wait(w) for w in self._workers if w.since is not None), default=inf)
+
+    def suspended(self, seconds: float) -> None:
+        """Nobody has looked for answers for so long: it does not count against the workers."""
+        for worker in self._workers:
+            if worker.since is not None:
+                worker.since += seconds
+            if worker.heartbeat is not None:
+                worker.heartbeat += seconds
+
+    def state(self, worker: int) -> State:
+        """Where a worker is in its life."""
+        return self._workers[worker].state
+
+    @property
+    def absent(self) -> int:
+        """How many workers were to start and have given no sign of life yet."""
+        return sum(worker.state is State.STARTING and worker.heartbeat is None for worker in self._workers)
+
+    def present_seconds(self, now: float) -> float:
+        """Seconds since each worker was first ready, summed over workers."""
+        return sum(now - worker.present_since for worker in self._workers if worker.present_since is not None)
+
+    def _wait(self, worker: _Worker) -> float:
+        """Seconds after which an answer is asked for again."""
+        wait = _FIRST_WAIT if worker.seconds is None or worker.state is State.STARTING else _MEANS * worker.seconds
+        if self._policy.patience is not None:
+            wait = min(wait, self._policy.patience / 2**_OFTEN)
+        return float(max(wait, LEAST_WAIT) * 2**worker.asked)
+
+    def _allowed(self, worker: _Worker) -> float:
+        """Seconds that a worker may take for what is expected of it."""
+        assert self._policy.patience is not None
+        if worker.state is not State.STARTING:
+            return self._policy.patience
+        return inf if self._policy.start is None else max(self._policy.patience, self._policy.start)
+
+    def _reason(self, fault: Fault) -> str:
+        times = f"given up after failing {self._policy.restarts + 1} times in a row"
+        who = f"worker {fault.worker}, whose part no other worker can take over," if self._needs_all else "all workers"
+        verb = "was" if self._needs_all else "were"
+        return f"{who} of chain {self._chain} {verb} {times}; the last one {fault.kind}: {fault.details}"

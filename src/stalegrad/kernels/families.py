@@ -1,0 +1,88 @@
+"""What samplers of one kind have in common: Langevin dynamics without a momentum, and with one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp
+from typing import Any, ClassVar
+
+from stalegrad._internal.validation import real_number
+from stalegrad.kernels.base import Kernel
+from stalegrad.theory import Direction, LinearRecursion, Staleness, stability_limit, stale_sgld
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overdamped(Kernel):
+    """Langevin dynamics of θ alone by Euler's scheme, in a metric at rest."""
+
+    inertial: ClassVar[bool | None] = False
+
+    def recursion(self, h: float, staleness: Staleness, direction: Direction) -> LinearRecursion:
+        """SGLD in coordinates in which the metric is 1."""
+        return stale_sgld(
+            direction.curvature, h, staleness, temperature=self.temperature, gradient_variance=direction.noise,
+            owned=direction.owned,
+        )  # fmt: skip
+
+    def relative_noise(self, h: float, direction: Direction) -> float:
+        """hv/(2T), v the gradient's variance along the direction."""
+        return h * direction.noise / (2 * self.temperature)
+
+    def stability_limit(self, curvature: float, staleness: int) -> float:
+        """The h up to which stale SGLD is stable at this curvature, in closed form."""
+        return float(stability_limit(curvature, staleness))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kinetic(Kernel):
+    """Langevin dynamics of θ and a momentum with a fixed friction B."""
+
+    friction: float
+
+    inertial: ClassVar[bool | None] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        real_number("friction", self.friction, above=0)
+
+    @property
+    def fixed_friction(self) -> float:
+        """B, as it was given: nothing adapts it."""
+        return self.friction
+
+    def free_kinetic_temperature(self, h: float) -> float:
+        """T, where the friction is solved exactly."""
+        return self.temperature
+
+    def relative_noise(self, h: float, direction: Direction) -> float:
+        """hv/(2BT), v the gradient's variance along the direction."""
+        return h * direction.noise / (2 * self.temperature) / self.friction
+
+    def along(
+        self, direction: Direction, oracle: Callable[..., LinearRecursion], h: float, staleness: Staleness, **more: Any
+    ) -> LinearRecursion:
+        """The recursion that a function such as :func:`stalegrad.theory.stale_sghmc` gives for a direction."""
+        heat = {"temperature": self.temperature, "gradient_variance": direction.noise}
+        relief = {"owned": direction.owned, "ahead": direction.ahead}
+        return oracle(direction.curvature, h, self.friction, staleness, **heat, **relief, **more)
+
+    def kept_momentum(self, h: float) -> float:
+        """m: 1 − Bh by Euler's scheme, which is of order 1; e^{−Bh} where the friction is solved exactly."""
+        return 1 - self.friction * h if self.order == 1 else exp(-self.friction * h)
+
+    def drift_ahead(self, h: float, updates: float, owned: float = 0.0) -> float:
+        """h(m + m² + … + m^τ) without a force; with the force −aθ as far as the momentum moves θ."""
+        return momentum_drift(self.kept_momentum(h), h, updates, owned)
+
+
+def momentum_drift(kept: float, h: float, updates: float, owned: float) -> float:
+    """c: a chain that keeps the share m of its momentum in an update is expected to move by c q in τ updates.
+
+    q ← m q − h a θ, θ ← θ + h q, τ times from θ = 0 and q = 1; between two whole numbers of updates it is interpolated.
+    """
+    theta, q = 0.0, 1.0
+    whole = int(updates)
+    for _ in range(whole):
+        q = kept * q - h * owned * theta
+        theta += h * q
+    last = theta + h * (kept * q - h * owned * theta)
+    return theta + (updates - whole) * (last - theta)

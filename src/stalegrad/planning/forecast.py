@@ -1,0 +1,155 @@
+"""A job's future: calibrate it here, simulate a cluster for it, and say what to choose."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from stalegrad._internal.numbers_file import without_nan, write_numbers
+from stalegrad._internal.validation import real_number, whole_number
+from stalegrad.analysis.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
+from stalegrad.analysis.diagnostics.evidence import NotChecked
+from stalegrad.engines.simulation import LogNormal
+from stalegrad.kernels.noise import MAX_WORKERS
+from stalegrad.planning import scaling
+from stalegrad.planning.advice import Advice, Targets, advise
+from stalegrad.planning.calibration import Calibration, Measured, Report, calibrate
+from stalegrad.planning.cluster import Cluster
+from stalegrad.planning.contention import Bound, predict_here
+from stalegrad.planning.row import Row
+from stalegrad.planning.step_sizes import StepSizes, measure_step_sizes
+from stalegrad.potentials import Potential
+from stalegrad.runs.jobs import JobFile
+
+_SIMULATED = 4000  # updates for each number of workers, but never fewer than 20 a worker
+_CROWD = 2  # workers a core that this machine is predicted for
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What came out.
+
+    Args:
+        calibration: what was measured.
+        cluster: that was simulated.
+        rows: for each number of workers.
+        step_sizes: what theory says of the step size; None if it was not checked.
+        unchecked: why not, or "".
+        advice: what to choose.
+    """
+
+    calibration: Calibration
+    cluster: Cluster
+    rows: tuple[Row, ...]
+    step_sizes: StepSizes | None
+    unchecked: str
+    advice: Advice
+
+    def table(self) -> dict[str, Any]:
+        """All numbers, in plain types for JSON: what is infinite becomes None."""
+        sizes = self.step_sizes
+        stiffness = None if sizes is None else {"step_size": sizes.step_size, "curvature": sizes.curvature}
+        rows = [{**asdict(row.cluster), **row.table()} for row in self.rows]
+        calibration = asdict(self.calibration)
+        calibration["round_trips"] = [trip._asdict() for trip in self.calibration.round_trips]
+        calibration["exchange"] = self.calibration.exchange
+        table = {
+            "calibration": calibration,
+            "cluster": asdict(self.cluster),
+            "step_size": stiffness,
+            "unchecked": self.unchecked,
+            "predictions": rows,
+            "advice": asdict(self.advice),
+        }
+        plain: dict[str, Any] = without_nan(table)
+        return plain
+
+    def save(self, out: Path) -> tuple[Path, Path]:
+        """Write plan.json and scaling.png into the folder ``out``."""
+        text, picture = out / "plan.json", out / "scaling.png"
+        write_numbers(text, self.table())
+        scaling.draw([row.cluster for row in self.rows], picture)
+        return text, picture
+
+
+def forecast(
+    job: JobFile,
+    *,
+    cluster: Cluster | None = None,
+    max_workers: int = 1024,
+    targets: Targets | None = None,
+    seconds: float = 20.0,
+    seed: int = 0,
+    report: Report = lambda what: None,
+) -> Forecast:
+    """Measure a job on this machine and predict it for 1, 2, 4, … workers a chain.
+
+    Args:
+        job: what is to be run.
+        cluster: to simulate.
+        max_workers: the largest number of workers to try.
+        targets: what the run is to achieve.
+        seconds: for measurements, about.
+        seed: of everything random.
+        report: called with what is being done.
+    """
+    whole_number("max_workers", max_workers, least=1, most=MAX_WORKERS)
+    real_number("seconds", seconds, above=0)
+    potential = job.potential()
+    measured = calibrate(job, potential, seconds=seconds, seed=seed, report=report)
+    report("the curvature")
+    sizes, unchecked = _step_sizes(measured, potential, seconds)
+    report("simulating")
+    counts = scaling.worker_numbers(max_workers)
+    return predict(
+        job, measured.calibration, sizes, unchecked, counts=counts, cluster=cluster or Cluster(),
+        targets=targets or Targets(), seed=seed,
+    )  # fmt: skip
+
+
+def predict(
+    job: JobFile,
+    calibration: Calibration,
+    sizes: StepSizes | None = None,
+    unchecked: str = "",
+    *,
+    counts: Sequence[int],
+    cluster: Cluster,
+    targets: Targets,
+    seed: int = 0,
+) -> Forecast:
+    """The forecast that follows from a calibration. No clock: the same arguments give the same forecast."""
+    bound = Bound(job.settings.max_staleness, job.settings.policy)
+    alone = calibration.alone
+    predictions = scaling.predict(
+        counts, law=lambda workers: LogNormal(alone.gradient, calibration.variation), steps=_SIMULATED,
+        network=cluster.network(calibration), update=alone.served, seed=seed,
+        **bound._asdict(),
+    )  # fmt: skip
+    most = max(4, _CROWD * calibration.cores // calibration.servers)
+    rows = tuple(
+        Row(
+            cluster=prediction,
+            here=predict_here(calibration, prediction.workers, bound, seed) if prediction.workers <= most else None,
+            error=None if sizes is None else sizes.error(prediction.mean_staleness),
+        )
+        for prediction in predictions
+    )
+    return Forecast(
+        calibration, cluster, rows, sizes, unchecked, advise(job, calibration, cluster, rows, sizes, targets)
+    )
+
+
+def _step_sizes(measured: Measured, potential: Potential, seconds: float) -> tuple[StepSizes | None, str]:
+    """What is known of the step size, or why nothing is."""
+    each = measured.calibration.gradients[potential.batch_size]
+    affordable = int(seconds / 4 / each)
+    if 4 * affordable < FEWEST_GRADIENTS:  # a calibration may take a little longer than it was given, not much
+        needed = math.ceil(FEWEST_GRADIENTS * each)
+        return None, f"the curvature takes {FEWEST_GRADIENTS} gradients: give --seconds {needed}"
+    budget = min(max(affordable, FEWEST_GRADIENTS), MOST_GRADIENTS)
+    try:
+        return measure_step_sizes(measured.run, potential, measured.kernels, gradients=budget), ""
+    except NotChecked as reason:
+        return None, str(reason)

@@ -1,0 +1,187 @@
+"""A potential from a model written in JAX: a log-prior, a log-likelihood of one datum, and pytrees of parameters."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from stalegrad._internal import validation as checks
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.potentials.base import Potential
+from stalegrad.potentials.minibatches.scheme import Minibatches
+
+Pytree = Any
+LogPrior = Callable[[Pytree], Any]
+LogLikelihood = Callable[[Pytree, Pytree], Any]
+
+
+class FlatPotential(Potential):
+    """What models in JAX share: a pytree of parameters as one flat θ, and a gradient that is one compiled call.
+
+    A subclass writes ``_potential``, U on a minibatch. Repetitions go one by one: a batched call would be another
+    program, whose last bits may differ.
+
+    Args:
+        params: a pytree of floating-point arrays: the structure of the parameters and where chains start.
+        data: a pytree of arrays that the compiled call takes as an argument, lest they be constants of the program.
+        minibatches: of N data.
+        dtype: of θ; None means float64 if any leaf of ``params`` is.
+    """
+
+    def __init__(self, params: Pytree, data: Pytree, minibatches: Minibatches, dtype: Any) -> None:
+        leaves, self._structure = _parameter_leaves(params)
+        self._names = _leaf_names(params)
+        self._leaves = [_form(leaf.shape, leaf.dtype) for leaf in leaves]
+        widest = np.float64 if any(leaf.dtype == np.float64 for leaf in leaves) else np.float32
+        flat_dtype = checks.float_dtype("dtype", widest if dtype is None else dtype)
+        if flat_dtype == np.float64 and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+            remedy = "Call jax.config.update('jax_enable_x64', True) or set JAX_ENABLE_X64=1 first, or give np.float32."
+            raise ArgumentError("dtype", dtype, "is double precision, which JAX has switched off", remedy)
+        self._start = np.concatenate([np.asarray(leaf, flat_dtype).ravel() for leaf in leaves])
+        self._data = data
+        super().__init__(self._start.size, minibatches, flat_dtype)
+        self._compiled = jax.jit(jax.grad(self._potential))
+
+    @abstractmethod
+    def _potential(self, theta: Any, indices: Any, data: Pytree) -> Any:
+        """U(θ) as the data ``indices`` give it, a scalar. Traced by JAX."""
+
+    def gradient(self, theta: Array, indices: IntArray) -> Array:
+        """g̃(θ) on the data ``indices``."""
+        theta = np.asarray(theta, self.dtype)
+        if theta.shape != (self.size,):
+            raise ArgumentError("theta", theta, f"has shape {theta.shape}", f"Give a vector of {self.size} entries.")
+        indices = np.asarray(indices)
+        if indices.ndim != 1 or indices.size == 0 or indices.min() < 0 or indices.max() >= self.n_data:
+            remedy = f"Give a vector of indices from 0 to {self.n_data - 1}."
+            raise ArgumentError("indices", indices, "is empty or reaches outside the data", remedy)
+        return np.array(self._compiled(theta, indices, self._data))
+
+    def initial(self) -> Array:
+        """The ``params`` that the potential was made with, flat."""
+        return self._start.copy()
+
+    @property
+    def layout(self) -> dict[str, tuple[int, ...]]:
+        """The leaves of ``params``, named by their paths: ``params["layer"]["bias"]`` is ``layer.bias``."""
+        return dict(zip(self._names, (leaf.shape for leaf in self._leaves), strict=True))
+
+    def unravel(self, theta: Any) -> Pytree:
+        """The flat θ as a pytree with the structure, shapes and types of ``params``."""
+        if np.shape(theta) != (self.size,):
+            problem = f"has shape {np.shape(theta)}"
+            raise ArgumentError("theta", theta, problem, f"Give a vector of {self.size} entries.")
+        ends = np.cumsum([leaf.size for leaf in self._leaves])[:-1]
+        pieces = jnp.split(jnp.asarray(theta), ends)
+        shaped = [p.reshape(leaf.shape).astype(leaf.dtype) for p, leaf in zip(pieces, self._leaves, strict=True)]
+        return jax.tree.unflatten(self._structure, shaped)
+
+
+class JaxPotential(FlatPotential):
+    """See :func:`stalegrad.potentials.from_jax`, which makes it.
+
+    The minibatch's gather, the map over its data and the differentiation are one compiled call.
+    """
+
+    def __init__(
+        self,
+        log_prior: LogPrior,
+        log_likelihood: LogLikelihood,
+        data: Pytree,
+        params: Pytree,
+        batch_size: int | None,
+        scheme: str,
+        dtype: Any,
+    ) -> None:
+        leaves, n_data = _data_leaves(data)
+        super().__init__(params, leaves, Minibatches.of(n_data, batch_size, scheme), dtype)
+        self._log_prior, self._log_likelihood = log_prior, log_likelihood
+        self._refuse_unless_scalar()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        params = jax.tree.map(np.asarray, self.unravel(self._start))
+        data = jax.tree.map(np.asarray, self._data)
+        batches = self.minibatches
+        made_from = (self._log_prior, self._log_likelihood, data, params)
+        return JaxPotential, (*made_from, batches.batch_size, batches.scheme, self.dtype)
+
+    def _potential(self, theta: Any, indices: Any, data: Pytree) -> Any:
+        """−log p(θ) − (N/J) Σ_{i ∈ batch} log p(d_i | θ). The data are an argument, not constants of the program."""
+        params = self.unravel(theta)
+        batch = jax.tree.map(lambda leaf: leaf[indices], data)
+        terms = jax.vmap(self._log_likelihood, in_axes=(None, 0))(params, batch)
+        return -self._log_prior(params) - (self.n_data / indices.size) * terms.sum()
+
+    def _refuse_unless_scalar(self) -> None:
+        params = jax.tree.unflatten(self._structure, self._leaves)
+        datum = jax.tree.map(lambda leaf: _form(leaf.shape[1:], leaf.dtype), self._data)
+        for name, function, arguments in (
+            ("log_prior", self._log_prior, (params,)),
+            ("log_likelihood", self._log_likelihood, (params, datum)),
+        ):
+            if not callable(function):
+                raise ArgumentError(name, function, "cannot be called", "Give a function.")
+            result = jax.eval_shape(function, *arguments)
+            if getattr(result, "shape", None) != () or not jnp.issubdtype(result.dtype, jnp.floating):
+                remedy = "Return one real number"
+                remedy += ", the sum over its parts." if name == "log_prior" else ": it is called with one datum."
+                raise ArgumentError(name, function, f"returns {result}, not a scalar", remedy)
+
+
+def _form(shape: tuple[int, ...], dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
+def _parameter_leaves(params: Pytree) -> tuple[list[Any], Any]:
+    leaves = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        name = f"params{jax.tree_util.keystr(path)}"
+        array = jnp.asarray(leaf)
+        if not jnp.issubdtype(array.dtype, jnp.floating):
+            raise ArgumentError(name, leaf, f"is of type {array.dtype}", "Give floating-point parameters.")
+        checks.finite_array(name, np.asarray(array, np.float64), np.dtype(np.float64))
+        leaves.append(array)
+    if not sum(leaf.size for leaf in leaves):
+        raise ArgumentError("params", params, "holds no parameters", "Give a pytree with at least one number.")
+    return leaves, jax.tree.structure(params)
+
+
+def _leaf_names(params: Pytree) -> list[str]:
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    return [".".join(_key_name(entry) for entry in path) or "theta" for path in paths]
+
+
+def _key_name(entry: Any) -> str:
+    """One step of the path to a leaf, without brackets and quotes. (``keystr`` does that in later versions only.)"""
+    match entry:
+        case jax.tree_util.DictKey(key=name) | jax.tree_util.FlattenedIndexKey(key=name):
+            return str(name)
+        case jax.tree_util.SequenceKey(idx=place):
+            return str(place)
+        case jax.tree_util.GetAttrKey(name=name):
+            return str(name)
+        case _:
+            return str(entry)
+
+
+def _data_leaves(data: Pytree) -> tuple[Pytree, int]:
+    sizes = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(data):
+        name = f"data{jax.tree_util.keystr(path)}"
+        if np.ndim(leaf) == 0:
+            raise ArgumentError(name, leaf, "has no axis of data", "Give arrays whose first axis counts the data.")
+        sizes[name] = np.shape(leaf)[0]
+    if not sizes:
+        raise ArgumentError("data", data, "holds no arrays", "Give a pytree with at least one array.")
+    if len(set(sizes.values())) > 1:
+        found = ", ".join(f"{name}: {size}" for name, size in sizes.items())
+        remedy = "Give arrays whose first axes, which count the data, are equally long."
+        raise ArgumentError("data", data, f"has first axes of different lengths ({found})", remedy)
+    (n_data,) = set(sizes.values())
+    if n_data == 0:
+        raise ArgumentError("data", data, "holds no data", "Give at least one datum.")
+    return jax.tree.map(jnp.asarray, data), n_data

@@ -1,0 +1,246 @@
+"""Priors of independent coordinates: normal, Laplace and Student-t, with a scale for each group of parameters.
+
+A potential is U(θ) = −log p(θ) − Σ_i log p(d_i | θ). What a model needs of its prior is the first term's gradient,
+
+    −d/dθ log p(θ) = θ / ς²                      normal,
+                   = sign(θ) / ς                 Laplace,
+                   = (ν + 1) θ / (ν ς² + θ²)     Student-t with ν degrees of freedom,
+
+for every coordinate, in one compiled pass over the flat θ: :meth:`FlatPrior.gradient`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.jit import compiled, inlined
+from stalegrad._internal.types import Array
+from stalegrad._internal.validation import real_number
+
+
+def normal(theta: Any, precision: Any) -> Any:
+    """θ / ς², with precision = 1 / ς²."""
+    return precision * theta
+
+
+def laplace(theta: Any, rate: Any) -> Any:
+    """sign(θ) / ς, with rate = 1 / ς; 0 at the kink."""
+    return rate * np.sign(theta)
+
+
+def student_t(theta: Any, more: Any, spread: Any) -> Any:
+    """(ν + 1) θ / (ν ς² + θ²), with more = ν + 1 and spread = ν ς²."""
+    return more * theta / (spread + theta * theta)
+
+
+_normal, _laplace, _student_t = inlined(normal), inlined(laplace), inlined(student_t)
+_NORMAL, _LAPLACE, _STUDENT_T = range(3)
+
+
+@compiled
+def _fill(theta, out, ends, families, coefficients):  # type: ignore[no-untyped-def]
+    start = 0
+    for piece in range(ends.size):
+        t, o = theta[start : ends[piece]], out[start : ends[piece]]
+        a, b = coefficients[piece, 0], coefficients[piece, 1]
+        if families[piece] == _NORMAL:
+            for i in range(t.size):
+                o[i] = _normal(t[i], a)
+        elif families[piece] == _LAPLACE:
+            for i in range(t.size):
+                o[i] = _laplace(t[i], a)
+        else:
+            for i in range(t.size):
+                o[i] = _student_t(t[i], a, b)
+        start = ends[piece]
+
+
+class Prior(ABC):
+    """A density of one coordinate, centred at 0; the coordinates of a group are independent of each other."""
+
+    scale: float
+
+    family: ClassVar[int]
+    """Which of the formulas above is its gradient; the compiled pass branches on it."""
+    formula: ClassVar[Callable[..., Any]]
+    """The same formula for whole arrays."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", real_number("scale", self.scale, above=0))
+
+    @property
+    @abstractmethod
+    def coefficients(self) -> tuple[float, ...]:
+        """What the formula takes besides θ."""
+
+    @abstractmethod
+    def log_density(self, theta: Any) -> Array:
+        """log p(θ) of every coordinate, in float64."""
+
+    def gradient(self, theta: Any) -> Array:
+        """−d/dθ log p(θ) of every coordinate, in float64: the prior's part of ∇U."""
+        return np.asarray(self.formula(np.asarray(theta, np.float64), *self.coefficients))
+
+
+@dataclass(frozen=True)
+class Normal(Prior):
+    """θ ~ N(0, ς²).
+
+    Args:
+        scale: ς.
+
+    >>> Normal(scale=2.0).gradient([1.0, -4.0])
+    array([ 0.25, -1.  ])
+    """
+
+    scale: float = 1.0
+
+    family = _NORMAL
+    formula = staticmethod(normal)
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """1 / ς², by which the gradient multiplies θ."""
+        return (self.scale**-2,)
+
+    def log_density(self, theta: Any) -> Array:
+        """−θ² / 2ς² − log ς√(2π)."""
+        standardised = np.asarray(theta, np.float64) / self.scale
+        return -0.5 * np.square(standardised) - math.log(self.scale * math.sqrt(2 * math.pi))
+
+
+@dataclass(frozen=True)
+class Laplace(Prior):
+    """p(θ) = exp(−|θ| / ς) / 2ς: many coordinates near 0, some far out.
+
+    Args:
+        scale: ς.
+
+    >>> Laplace(scale=0.5).gradient([3.0, -0.1, 0.0])
+    array([ 2., -2.,  0.])
+    """
+
+    scale: float = 1.0
+
+    family = _LAPLACE
+    formula = staticmethod(laplace)
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """1 / ς, the size of the gradient everywhere."""
+        return (1 / self.scale,)
+
+    def log_density(self, theta: Any) -> Array:
+        """−|θ| / ς − log 2ς, of every entry."""
+        return -np.abs(np.asarray(theta, np.float64)) / self.scale - math.log(2 * self.scale)
+
+
+@dataclass(frozen=True)
+class StudentT(Prior):
+    """p(θ) ∝ (1 + θ² / ν ς²)^(−(ν + 1)/2): a normal's shape near 0, and tails that hardly hold a large weight back.
+
+    Args:
+        df: ν, the degrees of freedom; 1 is the Cauchy distribution.
+        scale: ς.
+
+    >>> StudentT(df=3.0, scale=2.0).gradient([2.0])
+    array([0.5])
+    """
+
+    df: float
+    scale: float = 1.0
+
+    family = _STUDENT_T
+    formula = staticmethod(student_t)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "df", real_number("df", self.df, above=0))
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """ν + 1 and ν ς²."""
+        return self.df + 1, self.df * self.scale**2
+
+    def log_density(self, theta: Any) -> Array:
+        """−(ν + 1)/2 · log(1 + θ² / ν ς²) + log Γ((ν + 1)/2) − log Γ(ν/2) − log ς√(νπ)."""
+        constant = math.lgamma((self.df + 1) / 2) - math.lgamma(self.df / 2)
+        constant -= math.log(self.scale * math.sqrt(self.df * math.pi))
+        squares = np.square(np.asarray(theta, np.float64) / self.scale)
+        return constant - (self.df + 1) / 2 * np.log1p(squares / self.df)
+
+
+Priors = Prior | float | Mapping[str, Prior | float]
+"""One prior for all parameters, or by name; a number is the scale of a normal."""
+
+
+class FlatPrior:
+    """The prior of a flat θ whose named pieces may each have a law of their own.
+
+    Args:
+        prior: a :class:`Prior` or a number, the scale of a normal, for all parameters; or a mapping from names, in
+            which * and ? stand for any characters, to those. A parameter gets the first entry whose name fits.
+        layout: the names of the pieces of θ, in order, with their shapes.
+        dtype: of θ.
+
+    >>> layout = {"conv.weight": (2, 2), "conv.bias": (2,), "fc.weight": (3,)}
+    >>> prior = FlatPrior({"*.bias": Laplace(0.5), "conv.*": 10.0, "*": StudentT(df=3.0)}, layout)
+    >>> prior.gradient(np.ones(9))
+    array([0.01, 0.01, 0.01, 0.01, 2.  , 2.  , 1.  , 1.  , 1.  ])
+    """
+
+    def __init__(self, prior: Priors, layout: Mapping[str, tuple[int, ...]], dtype: Any = np.float64) -> None:
+        self.of: dict[str, Prior] = _by_name(prior, layout)
+        """The law of each named piece."""
+        self._ends = np.cumsum([math.prod(shape) for shape in layout.values()])
+        laws = list(self.of.values())
+        self._families = np.array([law.family for law in laws], np.int64)
+        self._coefficients = np.zeros((len(laws), 2), dtype)
+        for row, law in zip(self._coefficients, laws, strict=True):
+            row[: len(law.coefficients)] = law.coefficients
+
+    def log_density(self, theta: Any) -> float:
+        """log p(θ), summed over all pieces."""
+        pieces = np.split(np.asarray(theta), self._ends[:-1])
+        return float(sum(law.log_density(piece).sum() for law, piece in zip(self.of.values(), pieces, strict=True)))
+
+    def gradient(self, theta: Array, out: Array | None = None) -> Array:
+        """−∇log p(θ), one compiled pass; ``theta`` (n,) and ``out`` are C-contiguous and of one type."""
+        if out is None:
+            out = np.empty_like(theta)
+        _fill(theta, out, self._ends, self._families, self._coefficients)
+        return out
+
+
+def _by_name(prior: Any, layout: Mapping[str, tuple[int, ...]]) -> dict[str, Prior]:
+    if not isinstance(prior, Mapping):
+        return dict.fromkeys(layout, _law("prior", prior))
+    laws = {pattern: _law(f"prior[{pattern!r}]", law) for pattern, law in prior.items()}
+    fits = {name: [pattern for pattern in laws if fnmatchcase(name, pattern)] for name in layout}
+    names = ", ".join(layout)
+    for name, patterns in fits.items():
+        if not patterns:
+            problem = f"says nothing about the parameter {name!r}"
+            raise ArgumentError("prior", prior, problem, f'Add an entry "*" for the rest. The parameters are: {names}.')
+    for pattern in laws:
+        if not any(pattern in patterns[:1] for patterns in fits.values()):
+            problem = f"has an entry {pattern!r} that no parameter gets"
+            remedy = f"The first entry that fits is taken, so put the special ones first. The parameters are: {names}."
+            raise ArgumentError("prior", prior, problem, remedy)
+    return {name: laws[patterns[0]] for name, patterns in fits.items()}
+
+
+def _law(name: str, law: Any) -> Prior:
+    if isinstance(law, Prior):
+        return law
+    try:
+        return Normal(real_number(name, law, above=0))
+    except ArgumentError as error:
+        remedy = "Give a scale > 0, sg.priors.Normal(scale), Laplace(scale) or StudentT(df, scale)."
+        raise ArgumentError(name, law, error.problem, remedy) from None

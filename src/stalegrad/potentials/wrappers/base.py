@@ -1,0 +1,44 @@
+"""A model within another: what every wrapper passes on unchanged."""
+
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.potentials.base import Potential
+from stalegrad.potentials.minibatches.scheme import Minibatches
+
+
+class Wrapper(Potential):
+    """The same posterior and the same parameters as another model. Subclasses change what they are there for.
+
+    Args:
+        potential: the model.
+        minibatches: which data gradients look at; None for the model's own.
+    """
+
+    def __init__(self, potential: Potential, minibatches: Minibatches | None = None) -> None:
+        super().__init__(potential.size, minibatches or potential.minibatches, potential.dtype)
+        self.potential = potential
+        self.fork_safe = potential.fork_safe
+
+    def gradient(self, theta: Array, indices: IntArray) -> Array:
+        """g̃ of the model within, unchanged."""
+        return self.potential.gradient(theta, indices)
+
+    def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
+        """The model's g̃ for R repetitions at once."""
+        self.potential.gradients(theta, indices, out)
+
+    def full_gradient(self, theta: Array) -> Array:
+        """∇U of the model within, unchanged."""
+        return self.potential.full_gradient(theta)
+
+    @property
+    def layout(self) -> dict[str, tuple[int, ...]]:
+        """Names and shapes of the parameters of the model within."""
+        return self.potential.layout
+
+    def variables(self, draws: Array) -> dict[str, Array]:
+        """Named variables as the model within has them."""
+        return self.potential.variables(draws)
+
+    def initial(self) -> Array:
+        """Where chains of the model within start."""
+        return self.potential.initial()

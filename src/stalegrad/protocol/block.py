@@ -1,0 +1,77 @@
+"""Many updates in one compiled call, for small models, whose gradients take less time than Python between them.
+
+It does what the loop in :meth:`stalegrad.protocol.executor.Executor.advance` does, with the same bits. Which gradient
+and which update are meant follows from the types of ``bound`` and ``state``: for each pair numba compiles a loop of its
+own, which takes seconds the first time and is then cached on disk. Long runs are worth it.
+"""
+
+import numpy as np
+
+from stalegrad._internal.jit import compiled
+from stalegrad.kernels.fused import update
+from stalegrad.kernels.noise.philox import key_words
+from stalegrad.potentials.compiled import gradient_of
+from stalegrad.potentials.minibatches.draws import minibatch, room
+from stalegrad.protocol.chain import all_finite
+from stalegrad.protocol.draws import keep
+from stalegrad.protocol.foresight import add_linear, look_ahead
+
+
+@compiled
+def execute_block(  # type: ignore[no-untyped-def]
+    bound, batches, state, momentum, point, sent, linear, ahead, points, workers, counts, staleness, coefficients,
+    address, first, window, gradient,
+):  # fmt: skip
+    """Make B updates; returns how many were made, fewer at a bad gradient.
+
+    Args:
+        bound: what the model's gradient needs.
+        batches: how minibatches are drawn: code of the scheme, N and J.
+        state: the kernel's.
+        momentum: of the state, or None.
+        point: where the state wants its gradient, (R, n).
+        sent: what workers are sent, (R, n): the same array, or another if they are sent ahead of it.
+        linear: a, the curvature that the server owns, or 0.
+        ahead: c of θ + c q, the point that is sent after each update, or one for all; 0 if it is ``point``.
+        points: the last points sent, (depth, R, n), by version modulo depth.
+        workers: whose gradient makes each update, (B,).
+        counts: its number among the worker's, (B,).
+        staleness: of each update, (B,).
+        coefficients: of the kernel's formula, a row an update, or one row for all.
+        address: seed, chain, first repetition and version of the chain before the block.
+        first: number of the first update in this execution, which versions in ``points`` are counted by.
+        window: burn_in, thin, and where draws go: draws, norms, temperatures and their first entry.
+        gradient: room for one, (R, n); at a bad gradient it holds it.
+    """
+    seed, chain, first_repeat, version = address
+    burn_in, thin, draws, norms, temperatures, entry = window
+    code, n_data, batch_size = batches
+    key0, key1 = key_words(seed)
+    words, table = room(code, n_data, batch_size)
+    indices = np.empty((point.shape[0], batch_size), np.int64)
+    depth = points.shape[0]
+    one_row, one_drift = coefficients.shape[0] == 1, ahead.shape[0] == 1
+    for b in range(workers.shape[0]):
+        for r in range(indices.shape[0]):
+            repeat = first_repeat + r
+            minibatch(code, n_data, key0, key1, chain, repeat, workers[b], counts[b], words, table, indices[r])
+        wanted = points[(first + b - staleness[b]) % depth]
+        if not gradient_of(bound, wanted, indices, gradient):  # type: ignore[no-untyped-call]
+            return b
+        if not all_finite(gradient):
+            return b
+        if linear != 0:
+            add_linear(gradient, linear, point)
+        row = coefficients[0 if one_row else b]
+        update(state, gradient, row, seed, chain, first_repeat, version + b)  # type: ignore[no-untyped-call]
+        if momentum is not None:
+            drift = ahead[0 if one_drift else b]
+            if drift != 0:
+                look_ahead(sent, point, momentum, drift)
+        if depth > 1:
+            points[(first + b + 1) % depth][...] = sent
+        past_burn_in = version + b + 1 - burn_in
+        if past_burn_in > 0 and past_burn_in % thin == 0:
+            keep(draws, norms, temperatures, entry, state.position, gradient, momentum)
+            entry += 1
+    return workers.shape[0]

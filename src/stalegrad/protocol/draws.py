@@ -1,0 +1,94 @@
+"""Which updates of a chain become draws, and what is noted beside each of them."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.jit import compiled, inlined
+from stalegrad._internal.types import Array
+from stalegrad._internal.validation import whole_number
+
+
+@dataclass(frozen=True)
+class Thinning:
+    """Which updates become draws: after the first ``burn_in``, every ``thin``-th.
+
+    >>> thinning = Thinning(burn_in=10, thin=5)
+    >>> thinning.draws(24), [thinning.index(update) for update in (9, 13, 14, 19)]
+    (2, [None, None, 0, 1])
+    """
+
+    burn_in: int = 0
+    thin: int = 1
+
+    def __post_init__(self) -> None:
+        whole_number("burn_in", self.burn_in)
+        whole_number("thin", self.thin, least=1)
+
+    def draws(self, steps: int) -> int:
+        """How many draws so many updates leave."""
+        return max(0, steps - self.burn_in) // self.thin
+
+    def index(self, update: int) -> int | None:
+        """Which draw the update number ``update``, counted from 0, becomes; None if it is not kept."""
+        index, rest = divmod(update + 1 - self.burn_in, self.thin)
+        return index - 1 if rest == 0 and index > 0 else None
+
+    def update(self, draw: int) -> int:
+        """Which update, counted from 0, becomes draw number ``draw``: the inverse of :meth:`index`."""
+        return self.burn_in + (draw + 1) * self.thin - 1
+
+    def updates(self, steps: int) -> slice:
+        """Which of so many updates became draws."""
+        return slice(self.burn_in + self.thin - 1, self.burn_in + self.draws(steps) * self.thin, self.thin)
+
+    def refuse_unless_some(self, steps: int) -> None:
+        """Refuse a run that would keep nothing."""
+        if self.draws(steps) == 0:
+            problem = f"and thin={self.thin} leave no draw of {steps} steps"
+            raise ArgumentError("burn_in", self.burn_in, problem, "Keep at least one: burn_in + thin ≤ steps.")
+
+
+class DrawStats(NamedTuple):
+    """What is noted beside each draw, arrays with an entry a draw."""
+
+    gradient_norm: Array
+    """‖g̃‖ of the gradient, stale and of a minibatch, that made the draw."""
+    kinetic_temperature: Array
+    """qᵀq/n of the draw's momentum, which is T on average where h is small enough. NaN for kernels without momentum."""
+
+
+class Window(NamedTuple):
+    """Where the draws of many updates in a row go: R repetitions of them, from entry ``entry`` on."""
+
+    burn_in: int
+    thin: int
+    draws: Array
+    """(R, draw, parameter)"""
+    norms: Array
+    """(R, draw), as the next."""
+    temperatures: Array
+    entry: int
+
+
+@compiled
+def keep(draws, norms, temperatures, index, position, gradient, momentum):  # type: ignore[no-untyped-def]
+    """Write down draws (R, n) of R repetitions and their :class:`DrawStats` as entry ``index`` of arrays (R, draw)."""
+    for r in range(position.shape[0]):
+        draws[r, index, :] = position[r]
+        norms[r, index] = np.sqrt(_sum_of_squares(gradient[r]))
+        if momentum is not None:
+            temperatures[r, index] = _sum_of_squares(momentum[r]) / position.shape[1]
+
+
+@inlined
+def _sum_of_squares(values):  # type: ignore[no-untyped-def]
+    """Σ x², in many sums side by side: one sum alone would wait for itself at every term."""
+    sums = np.zeros(64)
+    for first in range(0, values.size, 64):
+        block = values[first : first + 64]
+        for lane in range(block.size):
+            sums[lane] += np.float64(block[lane]) ** 2
+    return sums.sum()

@@ -1,0 +1,124 @@
+"""The settings of a run: one record, checked once, wherever a run is described.
+
+Calls of :func:`stalegrad.sample`, job files, stores, traces and the tasks of other processes all hold this record. A
+new setting is a field here, an argument of :func:`stalegrad.sample`, and whatever uses it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self
+
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.tables import Table, check_keys, check_table
+from stalegrad._internal.validation import one_of, real_number, whole_number
+from stalegrad.kernels.noise import MAX_CHAINS, MAX_SEED, MAX_UPDATES, MAX_WORKERS
+from stalegrad.protocol.admission import POLICIES, Policy
+from stalegrad.protocol.architectures import Architecture, StaleGradients, as_architecture
+from stalegrad.protocol.architectures.tables import (
+    architecture_from_table,
+    architecture_table,
+    remembered_architecture,
+)
+from stalegrad.protocol.draws import Thinning
+
+OnStoreError = Literal["stop", "continue"]
+ON_STORE_ERROR = ("stop", "continue")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a run is made: all of it that is neither the model, nor a sampler, nor an engine.
+
+    Args:
+        steps: L, accepted updates of each chain.
+        workers: W, workers of each chain.
+        servers: S, chains.
+        max_staleness: τ, the bound on staleness; None for no bound.
+        policy: what happens at the bound, see :mod:`stalegrad.protocol.admission`.
+        seed: of everything random.
+        burn_in: updates of each chain that are not kept.
+        thin: of those after burn-in, every thin-th is kept.
+        architecture: who samples and who sends what; None for the default.
+        checkpoint_every: seconds between checkpoints of a stored run.
+        on_store_error: what to do when the store cannot be written, ``"stop"`` or ``"continue"`` and try again.
+
+    >>> Settings(steps=100, workers=4).table()
+    {'steps': 100, 'workers': 4}
+    """
+
+    steps: int
+    workers: int = 1
+    servers: int = 1
+    max_staleness: int | None = None
+    policy: Policy = "drop"
+    seed: int = 0
+    burn_in: int = 0
+    thin: int = 1
+    architecture: Architecture = field(default_factory=StaleGradients)
+    checkpoint_every: float = 60.0
+    on_store_error: OnStoreError = "stop"
+
+    def __post_init__(self) -> None:
+        checked = {
+            "steps": whole_number("steps", self.steps, least=1, most=MAX_UPDATES),
+            "workers": whole_number("workers", self.workers, least=1, most=MAX_WORKERS),
+            "servers": whole_number("servers", self.servers, least=1, most=MAX_CHAINS),
+            "seed": whole_number("seed", self.seed, most=MAX_SEED),
+            "burn_in": whole_number("burn_in", self.burn_in),
+            "thin": whole_number("thin", self.thin, least=1),
+            "policy": one_of("policy", self.policy, POLICIES),
+            "architecture": as_architecture(self.architecture),
+            "checkpoint_every": real_number("checkpoint_every", self.checkpoint_every, least=0),
+            "on_store_error": one_of("on_store_error", self.on_store_error, ON_STORE_ERROR),
+        }
+        if self.max_staleness is not None:
+            checked["max_staleness"] = whole_number("max_staleness", self.max_staleness)
+        elif self.policy == "wait":
+            problem = "leaves policy='wait' nothing to hold"
+            raise ArgumentError("max_staleness", None, problem, "Give a bound, or policy='drop'.")
+        for name, value in checked.items():  # plain numbers, also of NumPy's: they go into JSON
+            object.__setattr__(self, name, value)
+        self.thinning.refuse_unless_some(self.steps)
+
+    @property
+    def thinning(self) -> Thinning:
+        """``burn_in`` and ``thin`` as the rule that says which updates become draws."""
+        return Thinning(self.burn_in, self.thin)
+
+    def changed(self, **changes: Any) -> Self:
+        """The same settings with others in their place; those that are None stay as they are."""
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+    def table(self) -> Table:
+        """The settings that differ from their defaults, in plain types; :meth:`from_table` reads them."""
+        plain = {name: getattr(self, name) for name in SETTINGS}
+        plain["architecture"] = architecture_table(self.architecture)
+        defaults = {f.name: f.default for f in fields(self)} | {"architecture": None}
+        return {name: value for name, value in plain.items() if value != defaults[name]}
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], path: str = "", *, remembered: bool = False) -> Self:
+        """The settings that a table holds.
+
+        Args:
+            table: what :meth:`table` gave, or a job file.
+            path: where it stands, for messages.
+            remembered: whether it is of a run that was made: then an architecture whose class is not at hand is none.
+        """
+        check_table(table, path or "settings", f"Give a table with: {', '.join(SETTINGS)}.")
+        check_keys(table, SETTINGS, path, f"Settings are: {', '.join(SETTINGS)}.")
+        if "steps" not in table:
+            raise ArgumentError(f"{path}.steps" if path else "steps", None, "is missing", "Give L, such as 10_000.")
+        given = dict(table)
+        if "architecture" in given:
+            where = f"{path}.architecture" if path else "architecture"
+            read = remembered_architecture if remembered else architecture_from_table
+            given["architecture"] = read(given["architecture"], path=where)
+        try:
+            return cls(**given)
+        except ArgumentError as error:
+            raise error.inside(path) from None
+
+
+SETTINGS = tuple(f.name for f in fields(Settings))
+"""Their names, in order."""

@@ -1,0 +1,194 @@
+"""A run before it starts: model, samplers, engine and start checked against each other, and everything put in place."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.types import Array
+from stalegrad._internal.validation import finite_array
+from stalegrad.engines import Engine, Job, engine_table
+from stalegrad.engines.base import Checkpoint, Recording
+from stalegrad.engines.tables import ENGINES, named_engine
+from stalegrad.engines.team import Team
+from stalegrad.engines.update_threads import split_over
+from stalegrad.kernels import Kernel
+from stalegrad.kernels.schedules import AUTO
+from stalegrad.potentials import Potential
+from stalegrad.potentials.wrappers.natural import NaturalPotential
+from stalegrad.protocol.architectures import StaleGradients
+from stalegrad.protocol.architectures.base import Place
+from stalegrad.protocol.chain import Chain, Record
+from stalegrad.protocol.chain_trace import ChainTrace
+from stalegrad.protocol.past import Past
+from stalegrad.protocol.run_record import RunRecord
+from stalegrad.protocol.server import ChainStatus
+from stalegrad.protocol.settings import Settings
+from stalegrad.protocol.trace import Trace
+
+Kernels = Kernel | Sequence[Kernel]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that can be made.
+
+    Args:
+        potential: the model, as the user has it.
+        kernels: the sampler of each chain.
+        engine: that makes the run.
+        settings: with as many workers as the engine has places for.
+        start: θ_0 of every chain, (S, n).
+        initial: the same if the user gave it, else None.
+        team: the processes that make the run.
+    """
+
+    potential: Potential
+    kernels: tuple[Kernel, ...]
+    engine: Engine
+    settings: Settings
+    start: Array
+    initial: Array | None
+    team: Team
+
+    @property
+    def work(self) -> Potential:
+        """The model as workers see it."""
+        return self.settings.architecture.work(self.potential, self.kernels, self.settings.workers)
+
+    def chain(self, server: int, rows: int = 1, first_repeat: int = 0) -> Chain:
+        """A chain before its first update, in so many repetitions."""
+        start = np.repeat(self.start[server : server + 1], rows, axis=0)
+        split = split_over(self.engine.update_threads)
+        place = Place(start, self.settings.seed, server, first_repeat, split)
+        return self.settings.architecture.chain(self.kernels[server], place, self.settings.workers)
+
+    def record(self, *, with_gradient: bool = False) -> RunRecord:
+        """What is to be remembered of the run; with a gradient of its model, if another is to be told from it."""
+        start = self.start[0] if with_gradient else None
+        return RunRecord.of(self.settings, self.kernels, engine_table(self.engine), self.potential, start)
+
+    def trace(self, chains: Sequence[ChainTrace]) -> Trace:
+        """What such a run has left."""
+        return Trace.of_run(tuple(chains), self.record(), self.initial)
+
+    def job(
+        self,
+        record: Callable[[int], Record],
+        recording: Recording,
+        *,
+        chain: Callable[[int], Chain] | None = None,
+        past: tuple[Past, ...] = (),
+        checkpoint: Callable[[int], Checkpoint] | None = None,
+    ) -> Job:
+        """What the engine is to do.
+
+        Args:
+            record: gives what is called with a server's updates.
+            recording: where the draws are.
+            chain: makes the chain of a server where it is now; None for its start.
+            past: what has happened to each chain until now, where a run goes on.
+            checkpoint: gives what saves the chain of a server.
+        """
+        status = [ChainStatus.after(each) for each in past] or [ChainStatus() for _ in range(self.settings.servers)]
+        return Job(
+            potential=self.work, settings=self.settings, chain=chain or self.chain, record=record,
+            status=tuple(status), past=past, checkpoint=checkpoint, recording=recording, team=self.team,
+        )  # fmt: skip
+
+
+def prepare(potential: Any, kernel: Any, settings: Settings, *, engine: Any, initial: Any = None) -> Prepared:
+    """Check that the parts of a run go together; see :func:`stalegrad.sample` for the arguments."""
+    check_potential(potential)
+    kernels = kernels_for(kernel, settings.servers, potential)
+    chosen = chosen_engine(engine)
+    start, given = starts(initial, settings.servers, potential)
+    team = chosen.team(settings.servers, settings.workers)
+    settings = replace(settings, workers=team.workers)
+    if potential.epoch > 1 and settings.max_staleness is not None and settings.policy == "drop":
+        problem = f"does not go with {type(potential).__name__}: what others depend on could be dropped"
+        raise ArgumentError("policy", settings.policy, problem, "Give policy='wait', or no max_staleness.")
+    settings = with_architecture(settings, potential, kernels, even=team.even)
+    prepared = Prepared(potential, kernels, chosen, settings, start, given, team)
+    team.synchronize(prepared.work, settings.seed)
+    return prepared
+
+
+def with_architecture(
+    settings: Settings, potential: Potential, kernels: Sequence[Kernel], *, even: bool = True
+) -> Settings:
+    """The settings with an architecture that is fitted to the model and can make the run."""
+    architecture = settings.architecture
+    if potential.epoch > 1 and not isinstance(architecture, StaleGradients):
+        problem = f"does not go with {type(potential).__name__}, whose answers depend on earlier ones"
+        raise ArgumentError("architecture", architecture, problem, "Give architecture=None, or another model.")
+    fitted = architecture.fitted(potential, settings.workers)
+    fitted.refuse(settings, potential, kernels, even=even)
+    return replace(settings, architecture=fitted)
+
+
+def check_potential(potential: Any) -> None:
+    """Refuse what is not a model."""
+    if not isinstance(potential, Potential):
+        raise ArgumentError(
+            "potential", potential, f"is a {type(potential).__name__}, not a Potential",
+            "Use one of sg.potentials, such as Logistic, or wrap a function with sg.potentials.from_gradient.",
+        )  # fmt: skip
+
+
+def kernels_for(kernel: Any, servers: int, potential: Potential) -> tuple[Kernel, ...]:
+    """One kernel per server, made for the model."""
+    kernels = [kernel] * servers if isinstance(kernel, Kernel) else list(kernel) if isinstance(kernel, Sequence) else []
+    if len(kernels) != servers or not all(isinstance(k, Kernel) for k in kernels):
+        remedy = f"Give one kernel, such as sg.SGLD(step_size=1e-3), or a sequence of {servers}, one per server."
+        raise ArgumentError("kernel", kernel, "is neither a kernel nor one per server", remedy)
+    for k in kernels:
+        if isinstance(potential, NaturalPotential) and not k.takes_natural_gradients:
+            problem = "takes gradients for those of U, and this potential's come multiplied by a metric"
+            raise ArgumentError("kernel", k, problem, "Give sg.SGRLD(…, natural=True) with the same metric.")
+    return tuple(k.for_model(potential.n_data, potential.batch_size) for k in kernels)
+
+
+def with_step_sizes(kernels: Sequence[Kernel], known: Sequence[Any], remedy: str) -> tuple[Kernel, ...]:
+    """The kernels, those with ``step_size="auto"`` with what is known of their step sizes.
+
+    Args:
+        kernels: of the chains.
+        known: a step size for each, or something that is none.
+        remedy: what to do where it is none.
+    """
+    taken = []
+    for s, kernel in enumerate(kernels):
+        h = known[s] if s < len(known) else None
+        if kernel.undecided and not (isinstance(h, Real) or callable(h)):
+            raise ArgumentError("step_size", AUTO, f"was not found for chain {s}", remedy)
+        taken.append(kernel.with_step_size(h) if kernel.undecided else kernel)  # type: ignore[arg-type]
+    return tuple(taken)
+
+
+def chosen_engine(engine: Any) -> Engine:
+    """An engine by its name, or as it was given."""
+    if isinstance(engine, str):
+        return named_engine(engine, {})
+    if not isinstance(engine, Engine):
+        remedy = f"Give one of {', '.join(map(repr, ENGINES.members))}, or an object of a class of sg.engines.Engine."
+        raise ArgumentError("engine", engine, "is not an engine", remedy)
+    return engine
+
+
+def starts(initial: Any, servers: int, potential: Potential) -> tuple[Array, Array | None]:
+    """θ_0 of every chain, and the same again if the user gave it."""
+    if initial is None:
+        start = potential.initial()[None]
+        return start if servers == 1 else np.repeat(start, servers, axis=0), None  # zeros take no memory until copied
+    array = finite_array("initial", initial, potential.dtype)
+    if array.shape not in ((potential.size,), (servers, potential.size)):
+        raise ArgumentError(
+            "initial", initial, f"has shape {array.shape}",
+            f"Give shape ({potential.size},), or ({servers}, {potential.size}) for a start per chain.",
+        )  # fmt: skip
+    array = np.array(np.broadcast_to(array, (servers, potential.size)))
+    return array, array

@@ -1,0 +1,354 @@
+"""The one place that puts the parts together: :func:`sample`, :func:`resume`, :func:`load` and :func:`replay`."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stalegrad._internal.errors import ArgumentError, GradientError, StoreError
+from stalegrad._internal.text import printable
+from stalegrad._internal.validation import whole_number
+from stalegrad.analysis.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
+from stalegrad.engines import Engine, Inline, Job, Outcome
+from stalegrad.engines.team import SingleProcess
+from stalegrad.kernels import Kernel
+from stalegrad.kernels.noise import MAX_REPEATS
+from stalegrad.potentials import Potential
+from stalegrad.protocol.admission import Policy
+from stalegrad.protocol.architectures import Architecture, StaleGradients
+from stalegrad.protocol.executor import execute
+from stalegrad.protocol.settings import OnStoreError, Settings
+from stalegrad.protocol.trace import Trace
+from stalegrad.runs.prepare import (
+    Kernels,
+    Prepared,
+    check_potential,
+    kernels_for,
+    prepare,
+    starts,
+    with_architecture,
+    with_step_sizes,
+)
+from stalegrad.runs.recorders.memory import Recorder
+from stalegrad.runs.result import Run, RunFailed, TestFunction
+from stalegrad.runs.step_sizes import with_found_step_sizes
+
+if TYPE_CHECKING:
+    from stalegrad.runs.recorders.disk import DiskRecorder
+    from stalegrad.runs.storage import Storage
+
+
+def sample(
+    potential: Potential,
+    kernel: Kernels,
+    *,
+    steps: int,
+    workers: int = 1,
+    servers: int = 1,
+    max_staleness: int | None = None,
+    policy: Policy = "drop",
+    seed: int = 0,
+    engine: str | Engine | None = None,
+    initial: Any = None,
+    burn_in: int = 0,
+    thin: int = 1,
+    repeats: int | None = None,
+    architecture: Architecture | None = None,
+    progress: bool = True,
+    functions: Mapping[str, TestFunction] | None = None,
+    store: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
+    on_store_error: OnStoreError = "stop",
+    job: Mapping[str, Any] | None = None,
+) -> Run:
+    """Sample a posterior with S servers, each with its own chain and W workers that send it stale gradients.
+
+    Args:
+        potential: the model, see :mod:`stalegrad.potentials`.
+        kernel: the sampler; a sequence gives every server its own, with its own step size. With ``step_size="auto"`` a
+            calibration finds it first, see :func:`find_step_size`; it takes at most as many gradients as a tenth of
+            all updates, but 2,000 in any case and never more than 50,000. The number found is what the trace and the
+            store hold.
+        steps: L, accepted updates of each chain.
+        workers: W, workers of each server. With ``engine="mpi"`` the number of ranks decides.
+        servers: S, independent chains.
+        max_staleness: τ, the bound on staleness; None for no bound.
+        policy: at the bound ``"drop"`` the gradient (the paper's) or let workers ``"wait"`` so that it holds.
+        seed: of everything random. Inline, the same seed gives the same bits; on a real engine the order of arrival
+            differs from run to run, and ``replay(run.trace, ...)`` gives the same bits.
+        engine: ``"threads"`` (the default), ``"processes"``, ``"mpi"`` (all ranks of an ``mpiexec`` or ``srun`` call
+            this function), ``"ray"`` (a cluster's, or one that is started here), ``"inline"`` (a simulated cluster,
+            executed in this thread; the default with ``repeats``), or an engine object such as
+            ``sg.engines.Processes(threads=2)``.
+        initial: θ_0, (n,) for all chains or (S, n); None for the model's own start.
+        burn_in: updates of each chain that are not kept.
+        thin: keep every thin-th update after that.
+        repeats: run R independent repetitions of the same trace in one pass (inline engine only).
+        architecture: who samples and who sends what, such as ``sg.Downpour(n_push=5)``, or ``sg.Shards()`` for workers
+            that each have a part of the data, see
+            :mod:`stalegrad.protocol.architectures`; None for workers that send gradients and a server that samples. The
+            trace remembers it, too.
+        progress: show how far it is, on standard error, and in the end what :meth:`Run.diagnose` finds.
+        functions: test functions, by name, whose averages the progress shows, as :meth:`Run.estimate` has them. They
+            are evaluated beside the sampling, on as many draws as there is time for, and it shows on how many.
+        store: a new folder to which draws, trace and checkpoints are written while the run goes on, see
+            :mod:`stalegrad.runs.store`. The run can then be resumed whatever happens to this process, and ``run.draws``
+            reads from disk: memory does not grow with the number of draws.
+        checkpoint_every: seconds between checkpoints; there is one at the end in any case.
+        on_store_error: when the folder cannot be written, such as on a full disk, ``"stop"`` the run, or
+            ``"continue"``: try again until it can be, with what was sampled meanwhile, up to 256 MiB, in memory. Then
+            the sampling waits, and after ten minutes the run stops, too.
+        job: a plain table that is kept in the store, such as the file that described the run.
+
+    Returns:
+        A :class:`Run`. Ctrl-C and SIGTERM end it early with what has been sampled so far, ``run.interrupted`` says so.
+        With ``engine="mpi"`` rank 0 returns; the other ranks end here, see :class:`stalegrad.engines.MPI`.
+
+    Raises:
+        RunFailed: all workers of a chain failed too often in a row, or the store could not be written; the exception's
+            ``run`` holds the draws so far.
+        GradientError: a chain diverged.
+        StoreError: the store cannot be made.
+    """
+    settings = Settings(
+        steps=steps, workers=workers, servers=servers, max_staleness=max_staleness, policy=policy, seed=seed,
+        burn_in=burn_in, thin=thin, architecture=StaleGradients() if architecture is None else architecture,
+        checkpoint_every=checkpoint_every, on_store_error=on_store_error,
+    )  # fmt: skip
+    chosen = engine if engine is not None else "threads" if repeats is None else "inline"
+    prepared = with_found_step_sizes(prepare(potential, kernel, settings, engine=chosen, initial=initial), progress)
+    functions = _functions(functions)
+    if repeats is not None and not isinstance(prepared.engine, Inline):
+        raise ArgumentError("repeats", repeats, f"does not go with engine {engine!r}", "Use engine='inline'.")
+    if store is not None:
+        if repeats is not None:
+            problem, remedy = "does not go with repeats", "Store runs one by one, with seeds of each."
+            raise ArgumentError("store", store, problem, remedy)
+        from stalegrad.runs.storage import Storage  # Zarr takes a while to import
+
+        return _run_stored(Storage.create(store, prepared, job=job), progress, functions)
+    settings = prepared.settings
+    recorder = Recorder(repeats, settings.servers, settings.steps, settings.thinning, potential)
+    task = prepared.job(recorder.of, recorder, chain=lambda server: prepared.chain(server, recorder.rows))
+    outcome = _run(prepared, task, recorder, progress, functions)
+    run = Run(
+        draws=recorder.draws,
+        trace=prepared.trace(outcome.chains),
+        stats=recorder.stats,
+        chain_draws=recorder.chain_draws,
+        events=outcome.events,
+        timing=outcome.timing,
+        interrupted=outcome.interrupted,
+        variables=potential.variables,
+    )
+    run = _checked(run, outcome)
+    if progress and repeats is None and prepared.team.leads:
+        _print_findings(run, potential, prepared.kernels)
+    return run
+
+
+def resume(
+    path: str | os.PathLike[str],
+    potential: Potential | None = None,
+    kernel: Kernels | None = None,
+    *,
+    engine: str | Engine | None = None,
+    workers: int | None = None,
+    steps: int | None = None,
+    progress: bool = True,
+    functions: Mapping[str, TestFunction] | None = None,
+    checkpoint_every: float | None = None,
+    on_store_error: OnStoreError | None = None,
+) -> Run:
+    """Go on with a stored run that was interrupted, killed or has failed, or make one that has finished longer.
+
+    The chains continue from their last checkpoints, on any engine and with any number of workers, unless the
+    architecture has a part for each. The whole run, from its very start, still replays bit for bit from
+    its trace.
+
+    Args:
+        path: the folder that was given as ``store``.
+        potential: the model of the run. None if the run was described by a file, which then says how to make it.
+        kernel: the sampler of the run; None takes it from the store.
+        engine: as for :func:`sample`; None for the one that the run had.
+        workers: W; None for what the run had.
+        steps: L in all, counted from the run's start; None for what the run had.
+        progress: as for :func:`sample`.
+        functions: as for :func:`sample`.
+        checkpoint_every: as for :func:`sample`; None for what the run had.
+        on_store_error: likewise.
+
+    Raises:
+        StoreError: the folder is no run, is damaged, of another version or of another model, or is being written.
+    """
+    from stalegrad.runs.storage import Storage
+
+    changes = {
+        "workers": workers, "steps": steps, "checkpoint_every": checkpoint_every, "on_store_error": on_store_error
+    }  # fmt: skip
+    storage = Storage.open(path, potential, kernel, engine=engine, changes=changes)
+    return _run_stored(storage, progress, _functions(functions))
+
+
+def load(path: str | os.PathLike[str], potential: Potential | None = None) -> Run:
+    """A stored run as it is on disk, also while it goes on: all that the last checkpoints of its chains hold.
+
+    Args:
+        path: the folder that was given as ``store``.
+        potential: the model, if constrained parameters are to be named and transformed by it.
+    """
+    from stalegrad.runs.storage import stored_run
+
+    return stored_run(path, potential)
+
+
+def replay(
+    trace: Trace,
+    potential: Potential,
+    kernel: Kernels,
+    *,
+    seed: int | None = None,
+    initial: Any = None,
+    burn_in: int | None = None,
+    thin: int | None = None,
+    repeats: int | None = None,
+    first_repeat: int = 0,
+    architecture: Architecture | None = None,
+) -> Run:
+    """Execute a trace in this process: with the model and kernel of the run it came from, the same draws bit for bit.
+
+    Args:
+        trace: from ``run.trace``, :func:`stalegrad.simulate`, :meth:`Trace.load` or the constructors of :class:`Trace`.
+        potential: the model.
+        kernel: the sampler, or one per chain. Step sizes that the trace has recorded are used as they were.
+        seed: in place of the trace's own.
+        initial: θ_0 in place of the trace's own.
+        burn_in: in place of the trace's own.
+        thin: in place of the trace's own.
+        repeats: run R independent repetitions in one pass.
+        first_repeat: number of the first repetition; repetition 0 is the run itself.
+        architecture: as for :func:`sample`; None for what the trace says.
+    """
+    if not isinstance(trace, Trace) or not trace.chains:
+        raise ArgumentError("trace", trace, "is not a trace", "Give run.trace, sg.simulate(...) or sg.Trace.load(...).")
+    check_potential(potential)
+    first_repeat = whole_number("first_repeat", first_repeat, most=MAX_REPEATS - 1)
+    prepared = _replayed(
+        trace, potential, kernel, initial,
+        {"seed": seed, "burn_in": burn_in, "thin": thin, "architecture": architecture},
+    )  # fmt: skip
+    settings = prepared.settings
+    recorder = Recorder(repeats, settings.servers, settings.steps, settings.thinning, potential)
+    chains = [
+        execute(chain, prepared.work, prepared.chain(s, recorder.rows, first_repeat), recorder.of(s))
+        for s, chain in enumerate(trace.chains)
+    ]
+    outcome = Outcome(tuple(chains))
+    record = prepared.record()
+    if trace.record is not None:
+        record = replace(record, engine=trace.record.engine)  # which made the run, and is not what replays it
+    run = Run(
+        draws=recorder.draws,
+        trace=Trace.of_run(outcome.chains, record, prepared.initial),
+        stats=recorder.stats,
+        chain_draws=recorder.chain_draws,
+        variables=potential.variables,
+    )
+    return _checked(run, outcome)
+
+
+def _replayed(
+    trace: Trace, potential: Potential, kernel: Kernels, initial: Any, changes: Mapping[str, Any]
+) -> Prepared:
+    """A run that executes a trace: with the settings of the run that left it, but for some changes."""
+    servers, steps = len(trace), max(chain.steps for chain in trace.chains)
+    if trace.record is None:
+        settings = Settings(steps=steps, servers=servers, workers=trace.workers, seed=trace.seed)
+    else:
+        settings = replace(trace.record.settings, steps=steps)  # it may have been interrupted
+    settings = settings.changed(**changes)
+    start, given = starts(trace.initial if initial is None else initial, servers, potential)
+    recorded = [] if trace.record is None else [table.get("step_size") for table in trace.record.kernels]
+    kernels = with_step_sizes(kernels_for(kernel, servers, potential), recorded, "Give the step size that the run had.")
+    # What was dropped, or waited, is in the trace: the bound has no say in a replay.
+    free = with_architecture(replace(settings, max_staleness=None, policy="drop"), potential, kernels)
+    settings = replace(settings, architecture=free.architecture)
+    return Prepared(potential, kernels, Inline(), settings, start, given, SingleProcess())
+
+
+def _run(
+    prepared: Prepared,
+    job: Job,
+    recorder: "Recorder | DiskRecorder",
+    progress: bool,
+    functions: Mapping[str, TestFunction],
+) -> Outcome:
+    """Run the job with a display beside it."""
+    if not progress or not prepared.team.leads:
+        return prepared.engine.run(job)
+    from stalegrad.runs.progress import Progress, RunningAverages, verdict  # rich takes a while to import
+
+    settings = prepared.settings
+    averages = RunningAverages(functions, recorder.draws_in_memory, prepared.kernels, settings.thinning)
+    with Progress(job.status, settings.steps, averages), averages:
+        outcome = prepared.engine.run(job)
+    if outcome.timing is not None:
+        print(verdict(outcome.timing, settings.servers, settings.workers, prepared.team.cores), file=sys.stderr)
+    return outcome
+
+
+def _run_stored(storage: "Storage", progress: bool, functions: Mapping[str, TestFunction]) -> Run:
+    """Run what is left to do, and note in the store how it ended."""
+    prepared = storage.prepared
+    with storage:
+        try:
+            outcome = _run(prepared, storage.job(), storage.recorder, progress, functions)
+        except StoreError as failure:  # of the inline engine, which reports to no other process
+            outcome = Outcome((), failure=failure)
+        outcome = storage.finish(outcome)
+    run = _checked(storage.run(outcome), outcome)
+    if progress and prepared.team.leads:
+        _print_findings(run, prepared.potential, prepared.kernels)
+    return run
+
+
+def _checked(run: Run, outcome: Outcome) -> Run:
+    """The run, or the exception that says why it is not whole."""
+    if outcome.failure is not None:
+        raise RunFailed(str(outcome.failure), run) from outcome.failure
+    for s, draws in enumerate(run.chain_draws):
+        # No gradient is taken at the last point, so nobody else would notice that it overflowed. NaN and infinity stay
+        # in θ once they are there: the last draw of a chain tells for all of them.
+        if not np.isfinite(draws[..., -1:, :]).all():
+            raise GradientError(
+                f"chain {s} has diverged: its last draw is NaN or infinite. Use a smaller step_size; "
+                "a stale chain is stable only while step_size · largest curvature · (staleness + ½) stays below about 1"
+            )
+    return run
+
+
+def _print_findings(run: Run, potential: Potential, kernels: Sequence[Kernel]) -> None:
+    """What the run's own diagnosis says, below the verdict. Whatever happens here, the run is not lost.
+
+    Gradients for it are computed by nobody else meanwhile: at most a tenth of what each worker has computed.
+    """
+    each = sum(chain.steps for chain in run.trace.chains) // (len(kernels) * run.trace.workers)
+    budget = min(max(each // 20, FEWEST_GRADIENTS), MOST_GRADIENTS)
+    affordable = not run.interrupted and each >= 10 * budget
+    try:
+        text = str(run.diagnose(potential if affordable else None, kernels, gradients=budget))
+    except (Exception, KeyboardInterrupt) as problem:
+        text = f"no diagnosis ({type(problem).__name__}: {problem})"
+    print(printable(text), file=sys.stderr)
+
+
+def _functions(functions: Any) -> Mapping[str, TestFunction]:
+    if functions is None:
+        return {}
+    if not isinstance(functions, Mapping) or not all(callable(phi) for phi in functions.values()):
+        remedy = 'Give a mapping from name to function of one draw, such as {"loss": test_loss}.'
+        raise ArgumentError("functions", functions, "is not a mapping of functions", remedy)
+    return functions

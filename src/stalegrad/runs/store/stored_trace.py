@@ -1,0 +1,146 @@
+"""A chain's trace on disk: written a few rows at a time, read a chunk at a time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stalegrad._internal.errors import StoreError
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.protocol.chain_trace import BLOCK_ROWS, ChainTrace, joined
+from stalegrad.runs.store.arrays import GrowingArray, StoredArray, create
+from stalegrad.runs.store.trace_columns import COLUMNS, decode, encode
+
+CHUNK_ROWS = BLOCK_ROWS
+"""Rows of a chunk: a block of the trace as whoever works through it sees it."""
+
+
+def create_trace(folder: Path) -> None:
+    """Make an empty trace, to which rows can be added."""
+    create(
+        folder, (len(COLUMNS),), "int64", {"columns": COLUMNS}, rows=CHUNK_ROWS, by_column=True
+    )  # column by column, so that the small numbers of each are together
+
+
+class GrowingTrace:
+    """A trace on disk to which rows are added.
+
+    Args:
+        folder: where it is.
+        rows: how many count. What a writer that was killed may have written after them is cut off.
+    """
+
+    def __init__(self, folder: Path, rows: int) -> None:
+        self._array = GrowingArray(folder, rows)
+        begun = rows - rows % CHUNK_ROWS
+        last = StoredArray(folder, rows)[begun:] if begun < rows else None
+        self._chunk = joined([] if last is None else [_decoded(folder, begun, last)])  # rows of the last chunk
+
+    def write(self, first: int, rows: ChainTrace) -> None:
+        """Add rows, of which the first has this number. Doing so again, after it has failed, changes nothing."""
+        begun = first - first % CHUNK_ROWS
+        known = self._chunk.part(slice(0, first - begun))
+        for low in range(begun, first + len(rows), CHUNK_ROWS):
+            new = rows.part(slice(max(0, low - first), max(0, low + CHUNK_ROWS - first)))
+            chunk = joined([known, new]) if len(known) else new
+            self._array.write(low + len(known), encode(chunk)[len(known) :])
+            known = chunk.part(slice(0, 0))
+        self._chunk = chunk if len(rows) else self._chunk
+
+
+class StoredTrace(ChainTrace):
+    """The trace of a chain of a stored run, up to its last commit when it was opened.
+
+    Nothing of it is held: :meth:`blocks` reads a chunk at a time, and a column is read each time it is asked for.
+
+    Args:
+        folder: where it is.
+        rows: how many count.
+        updates: how many of these were accepted.
+    """
+
+    _folder: Path
+    _rows: int
+    _updates: int
+    _array: StoredArray
+
+    def __init__(self, folder: Path, rows: int, updates: int) -> None:
+        vars(self).update(_folder=folder, _rows=rows, _updates=updates, _array=StoredArray(folder, rows))
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredTrace, (self._folder, self._rows, self._updates)
+
+    def __repr__(self) -> str:
+        return f"StoredTrace({self._rows:,} gradients, {self._updates:,} accepted, in {self._folder})"
+
+    @property
+    def steps(self) -> int:
+        """L, the number of accepted updates."""
+        return self._updates
+
+    @property
+    def has_step_sizes(self) -> bool:
+        """True: a stored run has made its updates."""
+        return True
+
+    @property
+    def seconds(self) -> float:
+        """When the last gradient was dealt with; 0 if there is none, or if times are not known."""
+        return self._block((self._rows - 1) // CHUNK_ROWS).seconds if self._rows else 0.0
+
+    def blocks(self) -> Iterator[ChainTrace]:
+        """All rows in order, a chunk at a time."""
+        for chunk in range(-(-self._rows // CHUNK_ROWS)):
+            yield self._block(chunk)
+
+    def columns(self) -> dict[str, Any]:
+        """All columns by name, read into memory."""
+        return joined(self.blocks()).columns()
+
+    @property
+    def worker(self) -> IntArray:
+        """Who sent each gradient that reached the server."""
+        return self._column("worker")
+
+    @property
+    def count(self) -> IntArray:
+        """Which of the worker's minibatches it was computed on."""
+        return self._column("count")
+
+    @property
+    def staleness(self) -> IntArray:
+        """τ_l of each gradient that reached the server."""
+        return self._column("staleness")
+
+    @property
+    def accepted(self) -> Array:
+        """Whether each of them updated the chain."""
+        return self._column("accepted")
+
+    @property
+    def step_size(self) -> Array:
+        """h of the update, NaN where there was none."""
+        return self._column("step_size")
+
+    @property
+    def time(self) -> Array:
+        """Seconds from the start to the update, NaN where they are not known."""
+        return self._column("time")
+
+    def _column(self, name: str) -> Array:
+        return np.concatenate([joined([]).columns()[name], *(block.columns()[name] for block in self.blocks())])
+
+    def _block(self, chunk: int) -> ChainTrace:
+        begun = chunk * CHUNK_ROWS
+        return _decoded(self._folder, begun, self._array[begun : begun + CHUNK_ROWS])
+
+
+def _decoded(folder: Path, first: int, table: IntArray) -> ChainTrace:
+    try:
+        return decode(table)
+    except ValueError as error:
+        raise StoreError(f"{folder} is damaged in rows {first} to {first + len(table) - 1}: {error}") from error

@@ -1,0 +1,23 @@
+"""One direction of a Gaussian posterior: what the theory of a sampler along it needs to know."""
+
+from typing import NamedTuple
+
+
+class Direction(NamedTuple):
+    """A direction of the posterior, and what a thermostat sees of all the others.
+
+    Args:
+        curvature: λ along it.
+        noise: variance of the gradient noise along it.
+        mean_curvature: of all directions.
+        mean_noise: of all directions.
+        owned: a, the part of the curvature that the server owns and that is therefore never stale.
+        ahead: c, if gradients are taken at the point where the chain is expected to be, θ + c q.
+    """
+
+    curvature: float
+    noise: float = 0.0
+    mean_curvature: float = 0.0
+    mean_noise: float = 0.0
+    owned: float = 0.0
+    ahead: float = 0.0

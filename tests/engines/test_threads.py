@@ -1,0 +1,25 @@
+"""The link of the threads engine by itself."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from stalegrad.engines.threads import ThreadLink
+from stalegrad.protocol.admission import Assignment
+from stalegrad.protocol.settings import Settings
+from stalegrad.testing import small_model
+
+
+def test_a_worker_is_told_of_its_point_when_the_point_is_there():
+    """The worker may begin the moment it is told, and the server goes on to change its own point."""
+    link = ThreadLink(SimpleNamespace(potential=small_model(), settings=Settings(steps=1)), 0, {})
+    given, seen = np.ones((1, 5), np.float32), []
+    end = SimpleNamespace(point=np.zeros((1, 5), np.float32))
+    end.inbox = SimpleNamespace(put=lambda assignment: seen.append((assignment, end.point.copy())))
+    link._workers[0] = end
+    link.send(Assignment(0, 4, 7), given)
+    given[:] = 2
+    ((assignment, point),) = seen
+    assert assignment == Assignment(0, 4, 7)
+    np.testing.assert_array_equal(point, np.ones((1, 5)))
+    np.testing.assert_array_equal(end.point, np.ones((1, 5)))

@@ -1,0 +1,262 @@
+"""Puts the defects of the list into copies of the tree, one at a time, and runs the tests that ought to notice each.
+
+    python -m tests.mutations.run [--only TEXT …] [--copies N] [--seconds S] [--fresh]
+
+What is found is kept in .mutate/results.json. A run that is stopped goes on where it was; survivors are tried again.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+from .defects import ROOT, Defect, read
+
+OUTPUT = ROOT / ".mutate"
+RESULTS = OUTPUT / "results.json"
+LEFT_OUT = shutil.ignore_patterns(".git", ".mutate", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "*-output")
+GOAL = 0.95
+NOTHING_RUN = 5  # what pytest returns where all tests of a file are long
+FIRST = ("protocol", "kernels", "estimates", "store", "engines", "diagnostics")  # the others after them
+
+
+class Copy:
+    """A copy of the tree, in which one defect at a time is put.
+
+    Args:
+        number: of the copy, which names its folder.
+        seconds: that the tests of a defect may take; three times as many where code is compiled anew.
+    """
+
+    def __init__(self, number: int, seconds: float) -> None:
+        self._root, self._seconds = OUTPUT / f"copy-{number}", seconds
+        synchronise(ROOT, self._root)
+        self._conftest = load(self._root / "tests" / "conftest.py")
+        self._tests = subprocess.Popen(
+            ["nice", "-n", "15", sys.executable, "-m", "tests.mutations.forked"],
+            cwd=self._root, env=self._environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """End the process that runs the tests."""
+        self._tests.stdin.close()
+        self._tests.wait()
+
+    def check(self) -> None:
+        """See that the tests import the copy."""
+        command = [sys.executable, "-c", "import stalegrad; print(stalegrad.__path__[0])"]
+        found = subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=True).stdout
+        if Path(found.strip()).resolve() != (self._root / "src" / "stalegrad").resolve():
+            raise SystemExit(f"the tests would import stalegrad from {found.strip()} and not from {self._root}")
+
+    def try_out(self, defect: Defect) -> dict[str, object]:
+        """What becomes of a defect: how it ended, how long it took and which test noticed."""
+        path = self._root / "src" / "stalegrad" / defect.file
+        source, status = path.read_text(), path.stat()
+        sound = self._conftest._source_folder()
+        path.write_text(defect.applied(source))
+        changed = self._conftest._source_folder()
+        if changed != sound and not defect.compiled:  # what numba has compiled is still good outside of this file
+            shutil.rmtree(changed, ignore_errors=True)
+            shutil.copytree(sound, changed, copy_function=os.link)
+        marked = [] if defect.long else ["-m", "not long"]
+        begun = time.monotonic()
+        try:
+            code, output = self.pytest(
+                "-x", *marked, *defect.tests, seconds=self._seconds * (3 if defect.compiled else 1)
+            )
+        finally:
+            path.write_text(source)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # numba's caches look at it
+            if changed != sound:
+                if not defect.compiled:
+                    keep_compiled(changed, sound, path.stem)
+                shutil.rmtree(changed, ignore_errors=True)
+        outcome = {None: "timed out", 0: "survived", 1: "caught", NOTHING_RUN: "survived"}.get(code, "broken")
+        by = next(iter(failed(output)), "")
+        if outcome == "caught" and not by:
+            outcome, by = "broken", output[-200:]
+        return {"outcome": outcome, "seconds": round(time.monotonic() - begun, 1), "by": by}
+
+    def pytest(self, *arguments: str, seconds: float | None = None) -> tuple[int | None, str]:
+        """Run it here: its code, None if it took too long, and what it printed."""
+        output = self._root / "pytest.txt"
+        order = {"arguments": ["-q", "-p", "no:cacheprovider", *arguments], "output": str(output), "seconds": seconds}
+        print(json.dumps(order), file=self._tests.stdin, flush=True)
+        answer = self._tests.stdout.readline()
+        return json.loads(answer), output.read_text(errors="replace")
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {"PYTHONPATH": str(self._root / "src")}
+
+
+def synchronise(tree: Path, copy: Path) -> None:
+    """Make the copy like the tree, touching only what differs, so that compiled code stays good."""
+    fresh = copy.with_name(f"{copy.name}-fresh")
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(tree, fresh, ignore=LEFT_OUT, symlinks=True)
+    if copy.exists():
+        for path in fresh.rglob("*.py"):
+            old = copy / path.relative_to(fresh)
+            if old.is_file() and old.read_bytes() == path.read_bytes():
+                shutil.copystat(old, path)
+        if (copy / ".numba_cache").exists():
+            os.rename(copy / ".numba_cache", fresh / ".numba_cache")
+        shutil.rmtree(copy)
+    os.rename(fresh, copy)
+
+
+def load(path: Path) -> ModuleType:
+    """A module by its file."""
+    found = importlib.util.spec_from_file_location("conftest_of_copy", path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def keep_compiled(changed: Path, sound: Path, defective: str) -> None:
+    """Keep what was compiled beside a defect for the next one, unless it is of the module with the defect."""
+    for path in changed.rglob("*.nb[ci]"):
+        if not path.name.startswith(f"{defective}."):
+            kept = sound / path.relative_to(changed)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(path, kept)
+
+
+def failed(output: str) -> list[str]:
+    """The tests that pytest names at its end."""
+    lines = [line.split(" ", 1)[1] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    return [line.split(" - ", 1)[0] for line in lines]
+
+
+class Results:
+    """What is known so far, on disk after every defect."""
+
+    def __init__(self, fresh: bool) -> None:
+        self._lock = threading.Lock()
+        self._of = {} if fresh or not RESULTS.exists() else json.loads(RESULTS.read_text())
+
+    def of(self, defect: Defect) -> dict[str, object] | None:
+        found = self._of.get(defect.name)
+        return found if found and found["digest"] == defect.digest else None
+
+    def put(self, defect: Defect, result: dict[str, object]) -> None:
+        with self._lock:
+            facts = {"area": defect.area, "digest": defect.digest, "harm": defect.harm, **result}
+            self._of[defect.name] = facts
+            beside = RESULTS.with_suffix(".partial")
+            beside.write_text(json.dumps(self._of, indent=1, ensure_ascii=False))
+            os.replace(beside, RESULTS)
+
+
+def run(defects: list[Defect], results: Results, copies: list[Copy]) -> None:
+    """Try them out, each copy on its own; those that need no compilation first."""
+    left = sorted(defects, key=lambda defect: (defect.compiled, defect.long, _turn(defect)))
+    total, failures, lock = len(left), [], threading.Lock()
+
+    def work(copy: Copy) -> None:
+        try:
+            while not failures:
+                with lock:
+                    if not left:
+                        return
+                    defect, number = left.pop(0), total - len(left)
+                result = copy.try_out(defect)
+                results.put(defect, result)
+                shown = f"{result['outcome']:9} {result['seconds']:6.1f} s  {defect.name}"
+                print(f"[{number:3}/{total}] {shown}  {result['by']}"[:180], flush=True)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(copy,)) for copy in copies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def confirm(defects: list[Defect], results: Results, copy: Copy) -> None:
+    """See that the tests which have noticed something pass where nothing is wrong."""
+    fresh = [defect for defect in defects if (results.of(defect) or {}).get("outcome") == "caught"]
+    fresh = [defect for defect in fresh if not results.of(defect).get("confirmed")]
+    tests = sorted({str(results.of(defect)["by"]) for defect in fresh})
+    if not tests:
+        return
+    print(f"{len(tests)} tests have noticed something; now without any defect", flush=True)
+    code, output = copy.pytest(*tests)
+    if code not in (0, 1):
+        raise SystemExit(f"pytest fails without any defect:\n{output[-4000:]}")
+    always = set(failed(output))
+    for defect in fresh:
+        found = results.of(defect)
+        lies = found["by"] in always
+        results.put(defect, {**found, "outcome": "broken" if lies else "caught", "confirmed": not lies})
+
+
+def _turn(defect: Defect) -> int:
+    return FIRST.index(defect.area) if defect.area in FIRST else len(FIRST)
+
+
+def report(defects: list[Defect], results: Results) -> bool:
+    """Print what was found by area, and who survived; whether the goal is reached."""
+    outcomes = ("caught", "timed out", "survived", "broken", "equivalent", "not tried")
+    table: dict[str, Counter[str]] = {}
+    rest = []
+    for defect in defects:
+        found = results.of(defect)
+        outcome = "equivalent" if defect.equivalent else str(found["outcome"]) if found else "not tried"
+        table.setdefault(defect.area, Counter())[outcome] += 1
+        if outcome != "caught":
+            rest.append(f"  {outcome}: {defect.name}: {defect.before!r} → {defect.after!r}\n      {defect.harm}")
+            rest += [f"      {defect.equivalent}"] if defect.equivalent else []
+    table["all"] = sum(table.values(), Counter())
+    print("", *rest, "", sep="\n")
+    print(f"{'area':14}" + "".join(f"{outcome:>12}" for outcome in outcomes))
+    for area, counts in table.items():
+        print(f"{area:14}" + "".join(f"{counts[outcome]:12}" for outcome in outcomes))
+    of_all = table["all"]
+    tried = of_all.total() - of_all["equivalent"] - of_all["not tried"]
+    noticed = of_all["caught"] + of_all["timed out"]
+    print(f"\n{noticed} of {tried} noticed" + (f", {noticed / tried:.1%}" if tried else ""))
+    return noticed >= GOAL * tried
+
+
+def main() -> None:
+    """Run what the command line asks for; fails if fewer defects are noticed than is wanted."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[""], help="areas or parts of names, see the list")
+    parser.add_argument("--copies", type=int, default=1, help="how many to try out at a time")
+    parser.add_argument("--seconds", type=float, default=300.0, help="that the tests of one defect may take")
+    parser.add_argument("--fresh", action="store_true", help="forget what is known from earlier runs")
+    parser.add_argument("--report", action="store_true", help="show what is known and try nothing out")
+    options = parser.parse_args()
+    defects = [d for d in read() if any(text in f"{d.area}/{d.name}" for text in options.only)]
+    OUTPUT.mkdir(exist_ok=True)
+    results = Results(options.fresh)
+    if not options.report:
+        wanted = [d for d in defects if not d.equivalent and (results.of(d) or {}).get("outcome") != "caught"]
+        copies = [Copy(number, options.seconds) for number in range(options.copies)]
+        copies[0].check()
+        try:
+            run(wanted, results, copies)
+            confirm(defects, results, copies[0])
+        finally:
+            for copy in copies:
+                copy.close()
+    sys.exit(not report(defects, results))
+
+
+if __name__ == "__main__":
+    main()
