@@ -35,21 +35,32 @@ SYSTEM = {
 NODE = {"node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20, "include_dashboard": False}
 
 
+STEPS = 3000
+SETTLED = 32  # gradients after which a process has brought some to its server, whatever it brings in a call
+
+
 class Slow(Potential):
-    """:func:`small_model` that takes 20 ms a gradient until told to hurry, and tells which processes compute."""
+    """:func:`small_model` that takes its time until told to hurry, and tells which processes compute.
+
+    A process computes a hundred gradients of 20 ms, then some of 300 ms: no run ends before its script does, however
+    long Ray takes to notice that a node is gone.
+    """
 
     def __init__(self, folder):
         model = small_model()
         super().__init__(model.size, model.minibatches, model.dtype)
-        self._model, self._folder, self._reported = model, folder, os.getpid()
+        self._model, self._folder, self._reported, self._computed = model, folder, os.getpid(), 0
 
     def gradient(self, theta, indices):
         if self._reported != os.getpid():
             node = ray.get_runtime_context().get_node_id()
             (self._folder / f"{os.getpid()}").write_text(node)
             self._reported = os.getpid()
+        self._computed += 1
+        if self._computed == SETTLED:
+            (self._folder / f"{os.getpid()}.settled").touch()
         if not (self._folder / "hurry").exists():
-            time.sleep(0.02)
+            time.sleep(0.02 if self._computed <= 100 else 0.3)
         return self._model.gradient(theta, indices)
 
 
@@ -60,7 +71,7 @@ class Stage:
         self.folder = folder / "stage"
         self.folder.mkdir()
 
-    def play(self, script, engine, *, steps=1200, workers=2, **options):
+    def play(self, script, engine, *, steps=STEPS, workers=2, **options):
         """Sample while the script runs; once it is through, the gradients hurry up."""
         options = {"steps": steps, "workers": workers, "seed": 3, "engine": engine, "progress": False, **options}
         with ThreadPoolExecutor(1) as beside:
@@ -73,7 +84,11 @@ class Stage:
 
     def computing(self):
         """The processes that have computed, and the nodes that they are on."""
-        return {int(file.name): file.read_text() for file in self.folder.iterdir() if file.name != "hurry"}
+        return {int(file.name): file.read_text() for file in self.folder.iterdir() if file.name.isdecimal()}
+
+    def settled(self):
+        """How many processes have computed for a while, so that their server knows them."""
+        return len(list(self.folder.glob("*.settled")))
 
     def wait_for(self, condition, seconds=300.0):
         deadline = time.monotonic() + seconds
@@ -83,7 +98,7 @@ class Stage:
         return found
 
 
-def assert_sound(run, steps=1200):
+def assert_sound(run, steps=STEPS):
     """Complete, nothing applied twice, and a replay gives the same bits."""
     for chain in run.trace.chains:
         assert chain.steps == steps

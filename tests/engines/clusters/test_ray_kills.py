@@ -83,7 +83,7 @@ def test_nodes_come_and_go(stage, nodes, caplog, monkeypatch):
     there = [nodes.add_node(num_cpus=1, resources=own, **NODE) for own in ({"pool": 1}, {"pool": 1, "stable": 1})]
 
     def script(stage):
-        stage.wait_for(lambda: len(stage.computing()) == 2)
+        stage.wait_for(lambda: stage.settled() == 2)
         assert len(set(stage.computing().values())) == 2  # spread
         caplog.clear()
         nodes.remove_node(there.pop(0), allow_graceful=False)
