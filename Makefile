@@ -36,7 +36,7 @@ SOAK_OPTIONS ?=
 MUTATE_OPTIONS ?=
 ORDER   ?= 1
 
-.PHONY: help demo test pytest test-long test-clusters test-lowest test-alone mutate soak check-statistics lint format bench clean distclean
+.PHONY: help demo test pytest test-long test-clusters test-again test-lowest test-alone mutate soak check-statistics lint format bench clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ test-long: $(VENV)/.installed-test  ## the tests that take longer: statistics of
 
 test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (6 minutes, most of it waiting)
 	$(BIN)/python -m pytest $(CLUSTERS)
+
+test-again: lint  ## style and types, and the tests that failed last, one after the other
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 test-lowest: $(LOWEST)/.installed  ## the tests of what others' packages do for us, with the lowest versions that pyproject.toml allows, in .venv-lowest
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal -m "not long" -o filterwarnings=default $(LOWEST_TESTS)
