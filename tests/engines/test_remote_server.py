@@ -1,5 +1,6 @@
 """Servers elsewhere, without any elsewhere: links over calls and followers, joined by threads that play tricks."""
 
+import itertools
 import random
 import threading
 import time
@@ -39,7 +40,7 @@ class Remote(Engine):
     Args:
         tricks: seed of calls that raise although they were executed, and of answers that get lost; None for none.
         lose: after so many looks, servers are lost without a word,
-        snapshots: but none before so many snapshots of it are known.
+        snapshots: but none before so many snapshots of it are known, and it has come further than the one before.
         lanes: minibatches a call.
         hostile: the network between workers and servers.
     """
@@ -65,7 +66,9 @@ class Remote(Engine):
             time.sleep(0.005)
             looks += 1
             for s, follower in enumerate(followers):
-                if due and due[0] <= looks and s == due[0] % len(followers) and follower.known + 1 >= self.snapshots:
+                further = all(follower.chain.version > version for lost, version, _ in self.went_on_from if lost == s)
+                ready = further and follower.known + 1 >= self.snapshots
+                if due and due[0] <= looks and s == due[0] % len(followers) and ready:
                     due.pop(0)
                     servers[s].stop()  # the threads end; what they send from now on is not read
                     self.went_on_from.append((s, follower.chain.version, follower._past.rows))
@@ -123,6 +126,19 @@ class Flaky:
         return cloudpickle.loads(cloudpickle.dumps(answer))
 
 
+class Unhurried(FaultyModel):
+    """After 300 gradients it crawls until all is done that the run must not end before."""
+
+    def __init__(self, counter, done):
+        super().__init__(counter, {}, seconds=0.002)
+        self._calls, self._done = itertools.count(), done
+
+    def gradient(self, theta, indices):
+        if next(self._calls) > 300 and not self._done():
+            time.sleep(0.2)
+        return super().gradient(theta, indices)
+
+
 def envelopes_to(link):
     """Envelopes that are pickled on their way, to a link that answers as long as there is somebody who asks."""
 
@@ -173,9 +189,9 @@ def test_lost_servers_go_on_from_their_last_snapshot(store, tmp_path, monkeypatc
     """Each has come further than the one before it: what was done up to its last snapshot is not done again."""
     monkeypatch.setattr(remote_server, "_EVERY", 0.02)  # else the run is over before there is any
     monkeypatch.setattr(remote_server, "_SHARE", 0.0)
-    model = FaultyModel(tmp_path / "calls", {}, seconds=0.002)
+    model = Unhurried(tmp_path / "calls", lambda: len(engine.went_on_from) == 3)
     where = {"store": tmp_path / "run", "checkpoint_every": 0.05} if store else {}
-    engine = Remote(lose=(10, 20, 21), snapshots=2)
+    engine = Remote(lose=(10, 20, 21), snapshots=2, lanes=1)
     run = sample(engine, model, servers=2, steps=900, **where)
     assert_sound(run, 900)
     assert [server for server, _, _ in engine.went_on_from] == [0, 0, 1]

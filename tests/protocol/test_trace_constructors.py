@@ -126,8 +126,8 @@ class TestChainTrace:
 
     def test_the_builder_leaves_out_what_was_never_given(self):
         builder = TraceBuilder()
-        builder.append(3, 0, 0, True, time=1.5)
-        builder.append(4, 0, 1, False, time=2.5)
+        builder.append(3, 0, 0, True, np.nan, 1.5)
+        builder.append(4, 0, 1, False, np.nan, 2.5)
         built = builder.build()
         assert built.step_size is None
         assert built.time.tolist() == [1.5, 2.5]

@@ -1,9 +1,9 @@
 """The trace of one chain: who sent each gradient that reached its server, how stale it was and what became of it."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,23 @@ from stalegrad.protocol.staleness_counts import StalenessCounts
 BLOCK_ROWS = 1 << 16
 """Long traces are worked through so many rows at a time."""
 
-_KINDS = {"worker": "iu", "count": "iu", "staleness": "iu", "accepted": "b", "step_size": "f", "time": "f"}  # NumPy's
+
+class Column(NamedTuple):
+    """What a column of a trace holds.
+
+    Args:
+        dtype: as it is collected.
+        kinds: of NumPy's, which a trace may have.
+        optional: whether a trace may be without it; NaN stands for what is not known.
+    """
+
+    dtype: np.dtype[Any]
+    kinds: str
+    optional: bool
+
+
+def _metadata(dtype: type, kinds: str, *, optional: bool = False) -> dict[str, Column]:
+    return {"column": Column(np.dtype(dtype), kinds, optional)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,17 +50,17 @@ class ChainTrace:
         time: seconds from the start to the update, measured or virtual, or None.
     """
 
-    worker: IntArray
-    count: IntArray
-    staleness: IntArray
-    accepted: Array
-    step_size: Array | None = None
-    time: Array | None = None
+    worker: IntArray = field(metadata=_metadata(np.int32, "iu"))
+    count: IntArray = field(metadata=_metadata(np.int64, "iu"))
+    staleness: IntArray = field(metadata=_metadata(np.int32, "iu"))
+    accepted: Array = field(metadata=_metadata(np.bool_, "b"))
+    step_size: Array | None = field(default=None, metadata=_metadata(np.float64, "f", optional=True))
+    time: Array | None = field(default=None, metadata=_metadata(np.float64, "f", optional=True))
 
     def __post_init__(self) -> None:
-        columns = {name: v for name, v in self.columns().items() if v is not None or name not in ("step_size", "time")}
+        columns = {name: v for name, v in self.columns().items() if v is not None or not COLUMNS[name].optional}
         for name, column in columns.items():
-            if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in _KINDS[name]:
+            if not isinstance(column, np.ndarray) or column.ndim != 1 or column.dtype.kind not in COLUMNS[name].kinds:
                 found = f"{getattr(column, 'dtype', type(column).__name__)} of shape {np.shape(column)}"
                 raise TraceError(f"column {name} is {found}")
         if len({len(column) for column in columns.values()}) > 1:
@@ -131,7 +147,11 @@ class ChainTrace:
 
     def columns(self) -> dict[str, Any]:
         """All columns by name, None for those that are not there."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: getattr(self, name) for name in COLUMNS}
+
+
+COLUMNS: dict[str, Column] = {each.name: each.metadata["column"] for each in fields(ChainTrace)}
+"""The columns of a trace, by name."""
 
 
 class _Unchecked(ChainTrace):
@@ -143,14 +163,13 @@ class _Unchecked(ChainTrace):
 
 def joined(parts: Iterable[ChainTrace]) -> ChainTrace:
     """The rows of all parts, one after the other; a column that one part does not have is None."""
-    columns: dict[str, list[Any]] = {f.name: [] for f in fields(ChainTrace)}
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for part in parts:
         for name, column in part.columns().items():
             columns[name].append(column)
-    empty = {"accepted": bool, "step_size": float, "time": float}
     result: dict[str, Any] = {
         name: None if any(piece is None for piece in pieces)
-        else np.concatenate(pieces) if pieces else np.empty(0, empty.get(name, np.int64))
+        else np.concatenate(pieces) if pieces else np.empty(0, COLUMNS[name].dtype)
         for name, pieces in columns.items()
     }  # fmt: skip
     return _Unchecked(**result)

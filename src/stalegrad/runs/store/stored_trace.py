@@ -8,9 +8,9 @@ import numpy as np
 
 from stalegrad._internal.errors import StoreError
 from stalegrad._internal.types import Array, IntArray
-from stalegrad.protocol.chain_trace import BLOCK_ROWS, ChainTrace, joined
+from stalegrad.protocol.chain_trace import BLOCK_ROWS, COLUMNS, ChainTrace, joined
 from stalegrad.runs.store.arrays import GrowingArray, StoredArray, create
-from stalegrad.runs.store.trace_columns import COLUMNS, decode, encode
+from stalegrad.runs.store.trace_columns import ORDER, decode, encode
 
 CHUNK_ROWS = BLOCK_ROWS
 """Rows of a chunk: a block of the trace as whoever works through it sees it."""
@@ -19,7 +19,7 @@ CHUNK_ROWS = BLOCK_ROWS
 def create_trace(folder: Path) -> None:
     """Make an empty trace, to which rows can be added."""
     create(
-        folder, (len(COLUMNS),), "int64", {"columns": COLUMNS}, rows=CHUNK_ROWS, by_column=True
+        folder, (len(ORDER),), "int64", {"columns": ORDER}, rows=CHUNK_ROWS, by_column=True
     )  # column by column, so that the small numbers of each are together
 
 
@@ -101,42 +101,20 @@ class StoredTrace(ChainTrace):
         """All columns by name, read into memory."""
         return joined(self.blocks()).columns()
 
-    @property
-    def worker(self) -> IntArray:
-        """Who sent each gradient that reached the server."""
-        return self._column("worker")
-
-    @property
-    def count(self) -> IntArray:
-        """Which of the worker's minibatches it was computed on."""
-        return self._column("count")
-
-    @property
-    def staleness(self) -> IntArray:
-        """τ_l of each gradient that reached the server."""
-        return self._column("staleness")
-
-    @property
-    def accepted(self) -> Array:
-        """Whether each of them updated the chain."""
-        return self._column("accepted")
-
-    @property
-    def step_size(self) -> Array:
-        """h of the update, NaN where there was none."""
-        return self._column("step_size")
-
-    @property
-    def time(self) -> Array:
-        """Seconds from the start to the update, NaN where they are not known."""
-        return self._column("time")
-
     def _column(self, name: str) -> Array:
-        return np.concatenate([joined([]).columns()[name], *(block.columns()[name] for block in self.blocks())])
+        return np.concatenate([np.empty(0, COLUMNS[name].dtype), *(block.columns()[name] for block in self.blocks())])
 
     def _block(self, chunk: int) -> ChainTrace:
         begun = chunk * CHUNK_ROWS
         return _decoded(self._folder, begun, self._array[begun : begun + CHUNK_ROWS])
+
+
+def _read(name: str) -> property:
+    return property(lambda trace: trace._column(name))
+
+
+for _name in COLUMNS:
+    setattr(StoredTrace, _name, _read(_name))
 
 
 def _decoded(folder: Path, first: int, table: IntArray) -> ChainTrace:

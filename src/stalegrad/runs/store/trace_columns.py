@@ -20,8 +20,8 @@ from stalegrad._internal.types import Array, IntArray
 from stalegrad.kernels.noise import MAX_COUNT, MAX_WORKERS
 from stalegrad.protocol.chain_trace import ChainTrace, unchecked
 
-COLUMNS = ("worker", "accepted", "count", "staleness", "step_size", "time")
-"""In the order of the array on disk, (gradient, column), of 64-bit integers."""
+ORDER = ("worker", "accepted", "count", "staleness", "step_size", "time")
+"""Of the columns in the array on disk, (gradient, column), of 64-bit integers."""
 
 TICKS = 2.0**23
 """Of a second."""
