@@ -24,6 +24,7 @@ from .protocol.trace import Trace
 from .runs import store
 from .runs.result import Run, RunFailed
 from .runs.sample import load, replay, resume, sample
+from .runs.warmup.options import Warmup
 
 __version__: str
 
@@ -59,6 +60,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "VisitingShards",
+    "Warmup",
     "WorkerNoise",
     "analysis",
     "architectures",

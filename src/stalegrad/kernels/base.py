@@ -14,6 +14,7 @@ Each file has the same parts in the same order: formula, state, kernel. Arrays o
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -25,7 +26,7 @@ from stalegrad._internal.validation import real_number
 from stalegrad.kernels.declared import Declared
 from stalegrad.kernels.fused import STREAMS, Split, Update, loop_of, register, whole
 from stalegrad.kernels.noise import Stream, normals
-from stalegrad.kernels.schedules import Auto, Schedule, as_schedule
+from stalegrad.kernels.schedules import AUTO, Auto, Schedule, as_schedule
 
 SAMPLERS: dict[str, type["Kernel"]] = {}
 """stalegrad's own, by name: the classes in the files that :mod:`stalegrad.kernels` imports from its ``samplers``."""
@@ -57,11 +58,11 @@ class Kernel(Declared, ABC):
 
     Args:
         step_size: h, a number or a schedule l ↦ h_l (:mod:`stalegrad.kernels.schedules`); or ``"auto"``, to have
-            :func:`stalegrad.sample` find one before it begins, as :func:`stalegrad.find_step_size` does.
+            :func:`stalegrad.sample` find one before it begins, in coordinates that it finds as well.
         temperature: T; the chain samples p(θ|D)^(1/T). 1 is the posterior.
     """
 
-    step_size: float | Schedule | Literal["auto"]
+    step_size: float | Schedule | Literal["auto"] = AUTO
     temperature: float = 1.0
     schedule: Schedule = field(init=False, repr=False, compare=False)
 
@@ -84,9 +85,18 @@ class Kernel(Declared, ABC):
         object.__setattr__(self, "schedule", as_schedule(self.step_size))
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of the numbers that are still to be found."""
+        return ("step_size",) if isinstance(self.schedule, Auto) else ()
+
+    @property
     def undecided(self) -> bool:
-        """Whether the step size is still to be found."""
-        return isinstance(self.schedule, Auto)
+        """Whether any number is still to be found."""
+        return bool(self.missing)
+
+    def completed(self, numbers: Mapping[str, Any]) -> Self:
+        """The same sampler with what was missing; what was given stays."""
+        return replace(self, **{name: numbers[name] for name in self.missing})
 
     def for_model(self, n_data: int, batch_size: int) -> Self:
         """The kernel for a model of N data in minibatches of J. Only samplers that need the per-datum scale change."""

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.validation import real_number
 from stalegrad.kernels.base import Kernel
+from stalegrad.kernels.schedules import AUTO
 from stalegrad.theory import Direction, LinearRecursion, Staleness, stability_limit, stale_sgld
 
 
@@ -34,19 +36,33 @@ class Overdamped(Kernel):
 
 @dataclass(frozen=True, kw_only=True)
 class Kinetic(Kernel):
-    """Langevin dynamics of θ and a momentum with a fixed friction B."""
+    """Langevin dynamics of θ and a momentum with a fixed friction B, a number or ``"auto"`` to have it found."""
 
-    friction: float
+    friction: float | Literal["auto"] = AUTO
 
     inertial: ClassVar[bool | None] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        real_number("friction", self.friction, above=0)
+        if self.friction != AUTO:
+            real_number("friction", self.friction, above=0)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Also the friction, where it is to be found."""
+        return (*super().missing, *(("friction",) if self.friction == AUTO else ()))
 
     @property
     def fixed_friction(self) -> float:
         """B, as it was given: nothing adapts it."""
+        return self.damping
+
+    @property
+    def damping(self) -> float:
+        """B, which must have been found."""
+        if isinstance(self.friction, str):
+            remedy = "Give a number, or let sg.sample find one."
+            raise ArgumentError("friction", AUTO, "has not been found yet", remedy)
         return self.friction
 
     def free_kinetic_temperature(self, h: float) -> float:
@@ -55,7 +71,7 @@ class Kinetic(Kernel):
 
     def relative_noise(self, h: float, direction: Direction) -> float:
         """hv/(2BT), v the gradient's variance along the direction."""
-        return h * direction.noise / (2 * self.temperature) / self.friction
+        return h * direction.noise / (2 * self.temperature) / self.damping
 
     def along(
         self, direction: Direction, oracle: Callable[..., LinearRecursion], h: float, staleness: Staleness, **more: Any
@@ -63,11 +79,11 @@ class Kinetic(Kernel):
         """The recursion that a function such as :func:`stalegrad.theory.stale_sghmc` gives for a direction."""
         heat = {"temperature": self.temperature, "gradient_variance": direction.noise}
         relief = {"owned": direction.owned, "ahead": direction.ahead}
-        return oracle(direction.curvature, h, self.friction, staleness, **heat, **relief, **more)
+        return oracle(direction.curvature, h, self.damping, staleness, **heat, **relief, **more)
 
     def kept_momentum(self, h: float) -> float:
         """m: 1 − Bh by Euler's scheme, which is of order 1; e^{−Bh} where the friction is solved exactly."""
-        return 1 - self.friction * h if self.order == 1 else exp(-self.friction * h)
+        return 1 - self.damping * h if self.order == 1 else exp(-self.damping * h)
 
     def drift_ahead(self, h: float, updates: float, owned: float = 0.0) -> float:
         """h(m + m² + … + m^τ) without a force; with the force −aθ as far as the momentum moves θ."""

@@ -7,7 +7,7 @@ accept whole arrays of l.
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import cos, pi
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from stalegrad._internal.validation import real_number, whole_number
 
 Schedule = Callable[[int], float]
 
-AUTO = "auto"
-"""In place of a step size: it is to be found, see :func:`stalegrad.find_step_size`."""
+AUTO: Literal["auto"] = "auto"
+"""In place of a step size or a friction: it is to be found, see :class:`stalegrad.Warmup`."""
 
 
 @dataclass(frozen=True)

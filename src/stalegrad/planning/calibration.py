@@ -16,10 +16,11 @@ from stalegrad.planning.timing import RoundTrip, call_seconds, median_and_variat
 from stalegrad.potentials import Minibatches, Potential
 from stalegrad.protocol.chain import Chain
 from stalegrad.runs.jobs import JobFile
-from stalegrad.runs.prepare import kernels_for, with_step_sizes
+from stalegrad.runs.prepare import kernels_for, with_numbers
 from stalegrad.runs.result import Run, RunFailed
 from stalegrad.runs.sample import sample
-from stalegrad.runs.step_sizes import found_step_sizes, staleness_by_turns
+from stalegrad.runs.step_sizes import found_step_sizes
+from stalegrad.runs.warmup.warm_up import staleness_by_turns
 
 BATCH_FACTORS = (0.5, 1.0, 2.0, 4.0)
 """Minibatches of so many times J are timed."""
@@ -136,7 +137,7 @@ def calibrate(
             options: dict[str, Any] = {"staleness": staleness, "gradients": budget, "seed": seed, "progress": False}
             return find_step_size(potential, kernel, **options).step_size
 
-        kernels = with_step_sizes(kernels, found_step_sizes(kernels, find), "Give a step size.")
+        kernels = with_numbers(kernels, found_step_sizes(kernels, find), "Give a step size.")
     report("updates")
     update = _time_updates(potential, kernels[0], seconds / 20, seed)
     runs = _Runs(job, potential, kernels, engine, seed)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stalegrad._internal.types import Array
+from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.protocol.chain import Chain, Record
 from stalegrad.protocol.draws import Thinning, keep
 
@@ -23,10 +24,11 @@ class DrawCollector(Record):
     Args:
         thinning: which updates are kept.
         size, dtype: of a draw.
+        coordinates: in which the chain runs, if they are not those of the draws.
     """
 
-    def __init__(self, thinning: Thinning, size: int, dtype: Any) -> None:
-        self._thinning, self._size, self._dtype = thinning, size, dtype
+    def __init__(self, thinning: Thinning, size: int, dtype: Any, coordinates: Coordinates | None = None) -> None:
+        self._thinning, self._size, self._dtype, self._coordinates = thinning, size, dtype, coordinates
         self._row = size * int(np.dtype(dtype).itemsize)  # bytes
         self._filled = 0
         self._block = self._room(0)
@@ -51,6 +53,8 @@ class DrawCollector(Record):
     def take(self) -> DrawBlock:
         """The draws since the last time; from now on they are the caller's."""
         taken = DrawBlock(*(part[: self._filled] for part in self._block))
+        if self._coordinates is not None:
+            taken = taken._replace(draws=self._coordinates.original(taken.draws))
         self._filled = 0
         self._block = self._room(0)
         return taken

@@ -83,12 +83,14 @@ class RunRecord:
         kernels: the tables of the samplers, one a chain, see :mod:`stalegrad.kernels.tables`.
         engine: the table of the engine that made it.
         model: what was sampled.
+        warmup: what the warm-up has found and chosen, in plain types; None without one.
     """
 
     settings: Settings
     kernels: tuple[Table, ...]
     engine: Table
     model: ModelFacts
+    warmup: Table | None = None
 
     @classmethod
     def of(
@@ -98,10 +100,12 @@ class RunRecord:
         engine: Table,
         potential: Potential,
         start: Array | None = None,
+        warmup: Table | None = None,
     ) -> Self:
         """That of a run which is about to be made."""
         tables = tuple(kernel_table(kernel) for kernel in kernels)
-        return cls(settings=settings, kernels=tables, engine=engine, model=ModelFacts.of(potential, start))
+        facts = ModelFacts.of(potential, start)
+        return cls(settings=settings, kernels=tables, engine=engine, model=facts, warmup=warmup)
 
     def table(self) -> Table:
         """In plain types, for JSON."""
@@ -110,6 +114,7 @@ class RunRecord:
             "kernels": [dict(kernel) for kernel in self.kernels],
             "engine": dict(self.engine),
             "model": self.model.table(),
+            **({} if self.warmup is None else {"warmup": dict(self.warmup)}),
         }
 
     @classmethod
@@ -120,6 +125,8 @@ class RunRecord:
         if not isinstance(kernels, list | tuple) or not all(isinstance(kernel, Mapping) for kernel in kernels):
             raise ArgumentError(f"{path}.kernels", kernels, "is not a list of tables", "Give one a chain.")
         check_table(found["engine"], f"{path}.engine", "Give the table of an engine.")
+        if found["warmup"] is not None:
+            check_table(found["warmup"], f"{path}.warmup", "Give the table of a warm-up, or none.")
         settings = Settings.from_table(found["settings"], f"{path}.settings", remembered=True)
         if len(kernels) != settings.servers:
             problem = f"has {len(kernels)} tables for {settings.servers} chains"
@@ -129,6 +136,7 @@ class RunRecord:
             kernels=tuple(dict(kernel) for kernel in kernels),
             engine=dict(found["engine"]),
             model=ModelFacts.from_table(found["model"], f"{path}.model"),
+            warmup=None if found["warmup"] is None else dict(found["warmup"]),
         )
 
 
@@ -150,7 +158,8 @@ def _whole(cls: type, table: Any, path: str) -> Table:
     """The fields of a table, all of which must be there."""
     names = [f.name for f in fields(cls)]
     check_table(table, path, f"It has: {', '.join(names)}.")
+    optional = {f.name: f.default for f in fields(cls) if f.name == "warmup"}  # runs without one do not mention it
     for name in names:
-        if name not in table:
+        if name not in table and name not in optional:
             raise ArgumentError(path, table, f"has no {name}", f"It has: {', '.join(names)}.")
-    return {name: table[name] for name in names}
+    return {name: table.get(name) if name in optional else table[name] for name in names}

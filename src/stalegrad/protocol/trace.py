@@ -20,12 +20,15 @@ from stalegrad._internal.files import write
 from stalegrad._internal.types import Array
 from stalegrad._internal.validation import real_number, whole_number
 from stalegrad.kernels.noise import MAX_SEED
+from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.protocol.architectures import Architecture, Cost, StaleGradients
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import Thinning
 from stalegrad.protocol.run_record import RunRecord
 
 _FORMAT = "stalegrad-trace-2"
+_WITH_COORDINATES = "stalegrad-trace-3"  # earlier versions would take its z for θ, and must not read it
+_COORDINATES = "coordinates/"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +38,16 @@ class Trace:
     Args:
         chains: one :class:`ChainTrace` per server.
         seed: of everything random; a replay may override it.
-        initial: θ_0 of each chain, (chain, n), or None for the model's own start.
+        initial: θ_0 of each chain, (chain, n), or z_0 in its coordinates; None for the model's own start.
         record: of the run that left it, see :meth:`of_run`; None for a trace that no run has left.
+        coordinates: in which the chains ran; None for those of θ.
     """
 
     chains: tuple[ChainTrace, ...]
     seed: int = 0
     initial: Array | None = None
     record: RunRecord | None = None
+    coordinates: Coordinates | None = None
 
     def __post_init__(self) -> None:
         # plain int, also of NumPy's integers: it goes into a JSON header
@@ -51,9 +56,15 @@ class Trace:
             raise TraceError(f"the trace has seed {self.seed}, and its run had {self.record.settings.seed}")
 
     @classmethod
-    def of_run(cls, chains: tuple[ChainTrace, ...], record: RunRecord, initial: Array | None = None) -> "Trace":
+    def of_run(
+        cls,
+        chains: tuple[ChainTrace, ...],
+        record: RunRecord,
+        initial: Array | None = None,
+        coordinates: Coordinates | None = None,
+    ) -> "Trace":
         """What a run with this record has left."""
-        return cls(chains, record.settings.seed, initial, record)
+        return cls(chains, record.settings.seed, initial, record, coordinates)
 
     def __len__(self) -> int:
         return len(self.chains)
@@ -150,8 +161,10 @@ class Trace:
         path = Path(path)
         columns = {f"{s}/{k}": v for s, chain in enumerate(self.chains) for k, v in chain.columns().items()}
         arrays = {name: array for name, array in {"initial": self.initial, **columns}.items() if array is not None}
+        if self.coordinates is not None:
+            arrays |= {f"{_COORDINATES}{name}": array for name, array in self.coordinates.arrays().items()}
         header = {
-            "format": _FORMAT,
+            "format": _FORMAT if self.coordinates is None else _WITH_COORDINATES,
             "chains": len(self.chains),
             "arrays": list(arrays),  # the checksums of a zip file cover what is in it, and not that all of it is there
             "seed": self.seed,
@@ -170,7 +183,7 @@ class Trace:
             with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
                 arrays = dict(file)
             header = json.loads(arrays.pop("header").tobytes())
-            if (found := header["format"]) != _FORMAT:
+            if (found := header["format"]) not in (_FORMAT, _WITH_COORDINATES):
                 raise TraceError(f"its format is {found!r}, and this version of stalegrad reads {_FORMAT!r}")
             if sorted(arrays) != sorted(header.pop("arrays")):
                 raise TraceError("it has other contents than its header says")
@@ -178,7 +191,9 @@ class Trace:
             names = [f.name for f in fields(ChainTrace)]
             chains = [ChainTrace(**{k: arrays.get(f"{s}/{k}") for k in names}) for s in range(count)]  # type: ignore[arg-type]
             record = None if header["record"] is None else RunRecord.from_table(header["record"])
-            return cls(tuple(chains), header["seed"], arrays.get("initial"), record)
+            of = {k.removeprefix(_COORDINATES): v for k, v in arrays.items() if k.startswith(_COORDINATES)}
+            coordinates = Coordinates.from_arrays(of) if of else None
+            return cls(tuple(chains), header["seed"], arrays.get("initial"), record, coordinates)
         except FileNotFoundError:
             raise
         except Exception as error:  # whatever a damaged file makes of zipfile, zlib, json and NumPy

@@ -1,6 +1,6 @@
 """A run before it starts: model, samplers, engine and start checked against each other, and everything put in place."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.tables import Table
 from stalegrad._internal.types import Array
 from stalegrad._internal.validation import finite_array
 from stalegrad.engines import Engine, Job, engine_table
@@ -18,7 +19,9 @@ from stalegrad.engines.update_threads import split_over
 from stalegrad.kernels import Kernel
 from stalegrad.kernels.schedules import AUTO
 from stalegrad.potentials import Potential
+from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.potentials.wrappers.natural import NaturalPotential
+from stalegrad.potentials.wrappers.whitened import InCoordinates
 from stalegrad.protocol.architectures import StaleGradients
 from stalegrad.protocol.architectures.base import Place
 from stalegrad.protocol.chain import Chain, Record
@@ -44,6 +47,8 @@ class Prepared:
         start: θ_0 of every chain, (S, n).
         initial: the same if the user gave it, else None.
         team: the processes that make the run.
+        coordinates: in which the chains run, and ``start`` is; None for those of θ.
+        warmup: what the warm-up has found and chosen, in plain types; None without one.
     """
 
     potential: Potential
@@ -53,11 +58,18 @@ class Prepared:
     start: Array
     initial: Array | None
     team: Team
+    coordinates: Coordinates | None = None
+    warmup: Table | None = None
+
+    @property
+    def target(self) -> Potential:
+        """The model in the coordinates of the run."""
+        return self.potential if self.coordinates is None else InCoordinates(self.potential, self.coordinates)
 
     @property
     def work(self) -> Potential:
         """The model as workers see it."""
-        return self.settings.architecture.work(self.potential, self.kernels, self.settings.workers)
+        return self.settings.architecture.work(self.target, self.kernels, self.settings.workers)
 
     def chain(self, server: int, rows: int = 1, first_repeat: int = 0) -> Chain:
         """A chain before its first update, in so many repetitions."""
@@ -69,11 +81,14 @@ class Prepared:
     def record(self, *, with_gradient: bool = False) -> RunRecord:
         """What is to be remembered of the run; with a gradient of its model, if another is to be told from it."""
         start = self.start[0] if with_gradient else None
-        return RunRecord.of(self.settings, self.kernels, engine_table(self.engine), self.potential, start)
+        if start is not None and self.coordinates is not None:
+            start = self.coordinates.original(start)
+        engine = engine_table(self.engine)
+        return RunRecord.of(self.settings, self.kernels, engine, self.potential, start, self.warmup)
 
     def trace(self, chains: Sequence[ChainTrace]) -> Trace:
         """What such a run has left."""
-        return Trace.of_run(tuple(chains), self.record(), self.initial)
+        return Trace.of_run(tuple(chains), self.record(), self.initial, self.coordinates)
 
     def job(
         self,
@@ -100,8 +115,17 @@ class Prepared:
         )  # fmt: skip
 
 
-def prepare(potential: Any, kernel: Any, settings: Settings, *, engine: Any, initial: Any = None) -> Prepared:
-    """Check that the parts of a run go together; see :func:`stalegrad.sample` for the arguments."""
+def prepare(
+    potential: Any,
+    kernel: Any,
+    settings: Settings,
+    *,
+    engine: Any,
+    initial: Any = None,
+    coordinates: Coordinates | None = None,
+    warmup: Table | None = None,
+) -> Prepared:
+    """Check that the parts of a run go together; arguments are those of :func:`stalegrad.sample`, and of the result."""
     check_potential(potential)
     kernels = kernels_for(kernel, settings.servers, potential)
     chosen = chosen_engine(engine)
@@ -112,7 +136,7 @@ def prepare(potential: Any, kernel: Any, settings: Settings, *, engine: Any, ini
         problem = f"does not go with {type(potential).__name__}: what others depend on could be dropped"
         raise ArgumentError("policy", settings.policy, problem, "Give policy='wait', or no max_staleness.")
     settings = with_architecture(settings, potential, kernels, even=team.even)
-    prepared = Prepared(potential, kernels, chosen, settings, start, given, team)
+    prepared = Prepared(potential, kernels, chosen, settings, start, given, team, coordinates, warmup)
     team.synchronize(prepared.work, settings.seed)
     return prepared
 
@@ -152,21 +176,20 @@ def kernels_for(kernel: Any, servers: int, potential: Potential) -> tuple[Kernel
     return tuple(k.for_model(potential.n_data, potential.batch_size) for k in kernels)
 
 
-def with_step_sizes(kernels: Sequence[Kernel], known: Sequence[Any], remedy: str) -> tuple[Kernel, ...]:
-    """The kernels, those with ``step_size="auto"`` with what is known of their step sizes.
+def with_numbers(kernels: Sequence[Kernel], known: Sequence[Mapping[str, Any]], remedy: str) -> tuple[Kernel, ...]:
+    """The kernels, those that leave numbers to be found with what is known of them.
 
     Args:
         kernels: of the chains.
-        known: a step size for each, or something that is none.
+        known: numbers by name for each, or something that is none.
         remedy: what to do where it is none.
     """
-    taken = []
     for s, kernel in enumerate(kernels):
-        h = known[s] if s < len(known) else None
-        if kernel.undecided and not (isinstance(h, Real) or callable(h)):
-            raise ArgumentError("step_size", AUTO, f"was not found for chain {s}", remedy)
-        taken.append(kernel.with_step_size(h) if kernel.undecided else kernel)  # type: ignore[arg-type]
-    return tuple(taken)
+        for name in kernel.missing:
+            number = known[s].get(name) if s < len(known) else None
+            if not (isinstance(number, Real) or callable(number)):
+                raise ArgumentError(name, AUTO, f"was not found for chain {s}", remedy)
+    return tuple(kernel.completed(known[s]) if kernel.undecided else kernel for s, kernel in enumerate(kernels))
 
 
 def chosen_engine(engine: Any) -> Engine:

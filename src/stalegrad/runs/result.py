@@ -30,6 +30,7 @@ from stalegrad.protocol.draws import DrawStats, Thinning
 from stalegrad.protocol.staleness_counts import StalenessCounts
 from stalegrad.protocol.trace import Trace
 from stalegrad.runs.export import inference_data
+from stalegrad.runs.warmup.record import WarmupRecord
 
 if TYPE_CHECKING:
     from stalegrad.analysis.plots import Picture
@@ -69,6 +70,12 @@ class Run:
     variables: Callable[[Array], dict[str, Array]] = unnamed
     store: Path | None = None
     interrupted: bool = False
+
+    @property
+    def warmup(self) -> WarmupRecord | None:
+        """What the warm-up has found and chosen; ``print`` it to read it. None for a run without one."""
+        found = None if self.trace.record is None else self.trace.record.warmup
+        return None if found is None else WarmupRecord.from_table(found)
 
     @property
     def staleness(self) -> tuple[IntArray, ...]:

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from stalegrad._internal.validation import whole_number
 from stalegrad.analysis.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
 from stalegrad.engines import Engine, Inline, Job, Outcome
 from stalegrad.engines.team import SingleProcess
-from stalegrad.kernels import Kernel
+from stalegrad.kernels import Harmonic, Kernel, kernel_from_table
 from stalegrad.kernels.noise import MAX_REPEATS
 from stalegrad.potentials import Potential
 from stalegrad.protocol.admission import Policy
@@ -30,11 +30,12 @@ from stalegrad.runs.prepare import (
     prepare,
     starts,
     with_architecture,
-    with_step_sizes,
+    with_numbers,
 )
 from stalegrad.runs.recorders.memory import Recorder
 from stalegrad.runs.result import Run, RunFailed, TestFunction
-from stalegrad.runs.step_sizes import with_found_step_sizes
+from stalegrad.runs.step_sizes import with_everything_found
+from stalegrad.runs.warmup.options import Warmup
 
 if TYPE_CHECKING:
     from stalegrad.runs.recorders.disk import DiskRecorder
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 def sample(
     potential: Potential,
-    kernel: Kernels,
+    kernel: Kernels | None = None,
     *,
     steps: int,
     workers: int = 1,
@@ -53,8 +54,9 @@ def sample(
     seed: int = 0,
     engine: str | Engine | None = None,
     initial: Any = None,
-    burn_in: int = 0,
+    burn_in: int | None = None,
     thin: int = 1,
+    warmup: Warmup | Literal["auto"] | None = "auto",
     repeats: int | None = None,
     architecture: Architecture | None = None,
     progress: bool = True,
@@ -68,10 +70,9 @@ def sample(
 
     Args:
         potential: the model, see :mod:`stalegrad.potentials`.
-        kernel: the sampler; a sequence gives every server its own, with its own step size. With ``step_size="auto"`` a
-            calibration finds it first, see :func:`find_step_size`; it takes at most as many gradients as a tenth of
-            all updates, but 2,000 in any case and never more than 50,000. The number found is what the trace and the
-            store hold.
+        kernel: the sampler; a sequence gives every server its own, with its own step size. None for ``sg.Harmonic()``.
+            What it leaves out, or gives as ``"auto"``, the warm-up finds; numbers that it has are taken as they are,
+            and where there is a warm-up they are of the coordinates that it finds.
         steps: L, accepted updates of each chain.
         workers: W, workers of each server. With ``engine="mpi"`` the number of ranks decides.
         servers: S, independent chains.
@@ -84,8 +85,11 @@ def sample(
             executed in this thread; the default with ``repeats``), or an engine object such as
             ``sg.engines.Processes(threads=2)``.
         initial: θ_0, (n,) for all chains or (S, n); None for the model's own start.
-        burn_in: updates of each chain that are not kept.
+        burn_in: updates of each chain that are not kept; None for as many as the warm-up finds right, or for 0 without
+            one.
         thin: keep every thin-th update after that.
+        warmup: how to find what is not given, see :class:`Warmup`. By default there is one if the kernel, or any number
+            of it, is not given; ``sg.Warmup()`` for one in any case, None for none. Draws are in θ in any case.
         repeats: run R independent repetitions of the same trace in one pass (inline engine only).
         architecture: who samples and who sends what, such as ``sg.Downpour(n_push=5)``, or ``sg.Shards()`` for workers
             that each have a part of the data, see
@@ -115,11 +119,16 @@ def sample(
     """
     settings = Settings(
         steps=steps, workers=workers, servers=servers, max_staleness=max_staleness, policy=policy, seed=seed,
-        burn_in=burn_in, thin=thin, architecture=StaleGradients() if architecture is None else architecture,
-        checkpoint_every=checkpoint_every, on_store_error=on_store_error,
+        burn_in=0 if burn_in is None else burn_in, thin=thin,
+        architecture=StaleGradients() if architecture is None else architecture, checkpoint_every=checkpoint_every,
+        on_store_error=on_store_error,
     )  # fmt: skip
     chosen = engine if engine is not None else "threads" if repeats is None else "inline"
-    prepared = with_found_step_sizes(prepare(potential, kernel, settings, engine=chosen, initial=initial), progress)
+    sampler = Harmonic() if kernel is None else kernel
+    prepared = prepare(potential, sampler, settings, engine=chosen, initial=initial)
+    prepared = with_everything_found(
+        prepared, warmup, burn_in=burn_in, own_architecture=architecture is not None, progress=progress
+    )
     functions = _functions(functions)
     if repeats is not None and not isinstance(prepared.engine, Inline):
         raise ArgumentError("repeats", repeats, f"does not go with engine {engine!r}", "Use engine='inline'.")
@@ -131,7 +140,7 @@ def sample(
 
         return _run_stored(Storage.create(store, prepared, job=job), progress, functions)
     settings = prepared.settings
-    recorder = Recorder(repeats, settings.servers, settings.steps, settings.thinning, potential)
+    recorder = Recorder(repeats, settings.servers, settings.steps, settings.thinning, potential, prepared.coordinates)
     task = prepared.job(recorder.of, recorder, chain=lambda server: prepared.chain(server, recorder.rows))
     outcome = _run(prepared, task, recorder, progress, functions)
     run = Run(
@@ -208,7 +217,7 @@ def load(path: str | os.PathLike[str], potential: Potential | None = None) -> Ru
 def replay(
     trace: Trace,
     potential: Potential,
-    kernel: Kernels,
+    kernel: Kernels | None = None,
     *,
     seed: int | None = None,
     initial: Any = None,
@@ -223,9 +232,10 @@ def replay(
     Args:
         trace: from ``run.trace``, :func:`stalegrad.simulate`, :meth:`Trace.load` or the constructors of :class:`Trace`.
         potential: the model.
-        kernel: the sampler, or one per chain. Step sizes that the trace has recorded are used as they were.
+        kernel: the sampler, or one per chain; None for what the trace says it was. Step sizes that the trace has
+            recorded are used as they were.
         seed: in place of the trace's own.
-        initial: θ_0 in place of the trace's own.
+        initial: θ_0 in place of the trace's own; z_0, where the run had coordinates of its own.
         burn_in: in place of the trace's own.
         thin: in place of the trace's own.
         repeats: run R independent repetitions in one pass.
@@ -241,7 +251,7 @@ def replay(
         {"seed": seed, "burn_in": burn_in, "thin": thin, "architecture": architecture},
     )  # fmt: skip
     settings = prepared.settings
-    recorder = Recorder(repeats, settings.servers, settings.steps, settings.thinning, potential)
+    recorder = Recorder(repeats, settings.servers, settings.steps, settings.thinning, potential, prepared.coordinates)
     chains = [
         execute(chain, prepared.work, prepared.chain(s, recorder.rows, first_repeat), recorder.of(s))
         for s, chain in enumerate(trace.chains)
@@ -252,7 +262,7 @@ def replay(
         record = replace(record, engine=trace.record.engine)  # which made the run, and is not what replays it
     run = Run(
         draws=recorder.draws,
-        trace=Trace.of_run(outcome.chains, record, prepared.initial),
+        trace=Trace.of_run(outcome.chains, record, prepared.initial, prepared.coordinates),
         stats=recorder.stats,
         chain_draws=recorder.chain_draws,
         variables=potential.variables,
@@ -261,7 +271,7 @@ def replay(
 
 
 def _replayed(
-    trace: Trace, potential: Potential, kernel: Kernels, initial: Any, changes: Mapping[str, Any]
+    trace: Trace, potential: Potential, kernel: Kernels | None, initial: Any, changes: Mapping[str, Any]
 ) -> Prepared:
     """A run that executes a trace: with the settings of the run that left it, but for some changes."""
     servers, steps = len(trace), max(chain.steps for chain in trace.chains)
@@ -270,13 +280,18 @@ def _replayed(
     else:
         settings = replace(trace.record.settings, steps=steps)  # it may have been interrupted
     settings = settings.changed(**changes)
-    start, given = starts(trace.initial if initial is None else initial, servers, potential)
-    recorded = [] if trace.record is None else [table.get("step_size") for table in trace.record.kernels]
-    kernels = with_step_sizes(kernels_for(kernel, servers, potential), recorded, "Give the step size that the run had.")
+    start, own = starts(trace.initial if initial is None else initial, servers, potential)
+    recorded = () if trace.record is None else trace.record.kernels
+    given = [kernel_from_table(table, path="trace.kernels") for table in recorded] if kernel is None else kernel
+    if kernel is None and not recorded:
+        raise ArgumentError("kernel", None, "is not known to a trace that no run has left", "Give the sampler.")
+    kernels = with_numbers(kernels_for(given, servers, potential), recorded, "Give the number that the run had.")
     # What was dropped, or waited, is in the trace: the bound has no say in a replay.
     free = with_architecture(replace(settings, max_staleness=None, policy="drop"), potential, kernels)
     settings = replace(settings, architecture=free.architecture)
-    return Prepared(potential, kernels, Inline(), settings, start, given, SingleProcess())
+    warmup = None if trace.record is None else trace.record.warmup
+    team = SingleProcess()
+    return Prepared(potential, kernels, Inline(), settings, start, own, team, trace.coordinates, warmup)
 
 
 def _run(

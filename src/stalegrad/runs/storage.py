@@ -25,7 +25,7 @@ from stalegrad.protocol.draws import DrawStats
 from stalegrad.protocol.past import Past
 from stalegrad.protocol.trace import Trace
 from stalegrad.runs.jobs import JobFile
-from stalegrad.runs.prepare import Kernels, Prepared, chosen_engine, prepare, with_step_sizes
+from stalegrad.runs.prepare import Kernels, Prepared, chosen_engine, prepare, with_numbers
 from stalegrad.runs.recorders.disk import DiskRecorder
 from stalegrad.runs.result import Run
 from stalegrad.runs.store import Info, inspect
@@ -65,7 +65,7 @@ class Storage:
             self._begin(info)
         self.recorder = DiskRecorder(
             folder, info.chains, settings.thinning, model.size, model.dtype, settings.checkpoint_every,
-            settings.on_store_error,
+            settings.on_store_error, prepared.coordinates,
         )  # fmt: skip
 
     def _begin(self, info: Info) -> None:
@@ -93,7 +93,8 @@ class Storage:
         def make() -> "Storage":
             states = [prepared.chain(s).snapshot() for s in range(prepared.settings.servers)]
             record = prepared.record(with_gradient=True)
-            folder, lock = folders.create(path, record, VERSION, prepared.initial, states, job)
+            where = prepared.coordinates
+            folder, lock = folders.create(path, record, VERSION, prepared.initial, states, job, where)
             return cls(prepared, folder, lock)
 
         return prepared.team.broadcast(make, _place, lambda place: cls(prepared, Path(place), None))
@@ -121,7 +122,10 @@ class Storage:
             raise ArgumentError("workers", workers, problem, f"Give {asked.workers}, or None for what the run had.")
         settings = replace(asked, steps=info.steps).changed(**changes)
         kernels = _stored_kernels(info) if kernel is None else _as_stored(kernel, info)
-        prepared = prepare(potential, kernels, settings, engine=chosen, initial=folders.read_initial(info.path))
+        prepared = prepare(
+            potential, kernels, settings, engine=chosen, initial=folders.read_initial(info.path),
+            coordinates=folders.read_coordinates(info.path, info.record), warmup=info.record.warmup,
+        )  # fmt: skip
 
         def take() -> "Storage":
             _refuse_another_run(info, prepared)
@@ -231,7 +235,9 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
     events = [event for s in range(len(draws)) for event in folders.read_events(folder, s)]
     return Run(
         draws=cast(Array, StoredDraws(draws)),  # an array to code that slices it
-        trace=Trace.of_run(_traces(info), record, folders.read_initial(folder)),
+        trace=Trace.of_run(
+            _traces(info), record, folders.read_initial(folder), folders.read_coordinates(folder, record)
+        ),
         stats=DrawStats(*np.moveaxis(stats, -1, 0)),
         chain_draws=cast(tuple[Array, ...], draws),
         events=tuple(sorted(events, key=lambda event: event.time)),
@@ -277,13 +283,11 @@ def _model_of_job(info: Info) -> Potential:
 
 
 def _as_stored(kernel: Kernels, info: Info) -> Kernels:
-    """A kernel whose step size the run has found, with that step size."""
+    """A kernel of which the run has found numbers, with these."""
     given = [kernel] * info.record.settings.servers if isinstance(kernel, Kernel) else list(kernel)
     if not any(isinstance(k, Kernel) and k.undecided for k in given):
         return kernel
-    return with_step_sizes(
-        given, [k.step_size for k in _stored_kernels(info)], "Give the kernel that the run was begun with."
-    )
+    return with_numbers(given, info.record.kernels, "Give the kernel that the run was begun with.")
 
 
 def _stored_kernels(info: Info) -> list[Kernel]:

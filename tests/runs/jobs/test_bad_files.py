@@ -107,9 +107,9 @@ BAD = {
         MODEL + STEPS + "kernel = {name = 'SGMH'}",
         "kernel.name='SGMH': is no kernel that is known. Did",
     ),
-    "no friction": (
-        MODEL + STEPS + "kernel = {name = 'SGHMC', step_size = 1}",
-        "kernel={'name': 'SGHMC', 'step_size': 1}: has no friction. SGHMC takes: step_size, temperature, friction, ",
+    "friction": (
+        MODEL + STEPS + "kernel = {name = 'SGHMC', step_size = 1, friction = 'much'}",
+        "kernel.friction='much': is a str, not a number.",
     ),
     "kernel key": (
         MODEL + STEPS + "kernel = {name = 'SGLD', stepsize = 1}",

@@ -14,6 +14,8 @@ from stalegrad.analysis.diagnostics.gradient_noise import GradientNoise, gradien
 from stalegrad.analysis.diagnostics.probes import Probes, probe
 from stalegrad.kernels import Kernel, kernel_from_table
 from stalegrad.potentials import Potential
+from stalegrad.potentials.coordinates import Coordinates
+from stalegrad.potentials.wrappers.whitened import InCoordinates
 from stalegrad.protocol.trace import Trace
 
 MOST_PARAMETERS = 256
@@ -86,7 +88,7 @@ class Evidence:
     @cached_property
     def probes(self) -> Probes:
         """Two minibatch gradients at each of some draws, for half of what may be spent."""
-        return probe(self.model, self.draws, self.gradients // 4, self.trace.seed)
+        return probe(self.model, self._sampled, self.gradients // 4, self.trace.seed)
 
     @cached_property
     def scale(self) -> Array | float:
@@ -119,14 +121,32 @@ class Evidence:
         """The middle and the last draw of some chains."""
         chains, draws, _ = self.draws.shape
         chosen = range(0, chains, -(-chains // 2))
-        return np.stack([np.asarray(self.draws[s, index]) for s in chosen for index in (draws // 2, draws - 1)])
+        return np.stack([np.asarray(self._sampled[s, index]) for s in chosen for index in (draws // 2, draws - 1)])
+
+    @property
+    def _sampled(self) -> Any:
+        """The draws in the coordinates in which the chains ran: step sizes and curvatures belong to those."""
+        coordinates = self.trace.coordinates
+        return self.draws if coordinates is None else _Inverted(self.draws, coordinates)
 
     @property
     def model(self) -> Potential:
-        """The potential, if it was given."""
+        """The potential, if it was given, in the coordinates in which the chains ran."""
         if self.potential is None:
             raise NotChecked("needs the model: give potential=")
-        return self.potential
+        coordinates = self.trace.coordinates
+        return self.potential if coordinates is None else InCoordinates(self.potential, coordinates)
+
+
+class _Inverted:
+    """Draws of θ, seen as draws of z: slices are turned when they are read."""
+
+    def __init__(self, draws: Any, coordinates: Coordinates) -> None:
+        self._draws, self._coordinates = draws, coordinates
+        self.shape = draws.shape
+
+    def __getitem__(self, key: Any) -> Array:
+        return self._coordinates.inverse(np.asarray(self._draws[key]))
 
 
 def described_kernels(trace: Trace, steps: Array) -> tuple[Kernel, ...]:

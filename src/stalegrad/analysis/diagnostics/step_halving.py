@@ -11,6 +11,8 @@ from stalegrad.kernels import Kernel
 from stalegrad.kernels.noise import MAX_SEED
 from stalegrad.kernels.schedules import Schedule
 from stalegrad.potentials import Potential
+from stalegrad.protocol.architectures import StaleGradients
+from stalegrad.protocol.architectures.base import Place
 from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.executor import execute
@@ -70,7 +72,7 @@ def step_halving(
     Args:
         draws: of the run, (chain, draw, n).
         trace: of the run.
-        potential: the model.
+        potential: the model, in the coordinates in which the chains ran.
         kernels: of each chain.
         functions: name to test function of one draw.
         most_draws: of each chain on which functions are evaluated.
@@ -112,7 +114,9 @@ def _halved_draws(trace: Trace, s: int, potential: Potential, kernel: Kernel, at
     )
     start = potential.initial() if trace.initial is None else trace.initial[s]
     kernel = kernel.for_model(potential.n_data, potential.batch_size).with_step_size(_schedule(sizes))
-    chain = Chain(kernel, np.asarray(start, potential.dtype)[None], (trace.seed + 1) % MAX_SEED, s)
+    place = Place(np.asarray(start, potential.dtype)[None], (trace.seed + 1) % MAX_SEED, s)
+    architecture = trace.architecture if isinstance(trace.architecture, StaleGradients) else StaleGradients()
+    chain = architecture.chain(kernel, place, trace.workers)
     places = {2 * int(update) + 1: index for index, update in enumerate(at)}
     kept = np.empty((len(at), potential.size), potential.dtype)
 
@@ -120,8 +124,8 @@ def _halved_draws(trace: Trace, s: int, potential: Potential, kernel: Kernel, at
         if update in places:
             kept[places[update]] = chain.position[0]
 
-    execute(halved.head(2 * int(at[-1]) + 2), potential, chain, record)
-    return kept
+    execute(halved.head(2 * int(at[-1]) + 2), architecture.work(potential, [kernel], trace.workers), chain, record)
+    return kept if trace.coordinates is None else trace.coordinates.original(kept)
 
 
 def _schedule(sizes: Array) -> float | Schedule:

@@ -81,7 +81,7 @@ class BAOAB(Kinetic):
 
     def coefficients(self, h: float, h_next: float) -> tuple[float, ...]:
         """h/2, the kept share e^(−Bh) of the momentum, σ."""
-        return h / 2, exp(-self.friction * h), sqrt(-expm1(-2 * self.friction * h) * self.temperature)
+        return h / 2, exp(-self.damping * h), sqrt(-expm1(-2 * self.damping * h) * self.temperature)
 
     def recursion(self, h: float, staleness: Staleness, direction: Direction) -> LinearRecursion:
         """The exact law of BAOAB, whatever h is."""

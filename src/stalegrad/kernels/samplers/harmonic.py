@@ -89,7 +89,7 @@ class Harmonic(Kinetic):
 
     def coefficients(self, h: float, h_next: float) -> tuple[float, ...]:
         """h/2, a, and those of the motion in the well over h."""
-        return h / 2, self.curvature, *harmonic_coefficients(self.curvature, self.friction, h, self.temperature)
+        return h / 2, self.curvature, *harmonic_coefficients(self.curvature, self.damping, h, self.temperature)
 
     def recursion(self, h: float, staleness: Staleness, direction: Direction) -> LinearRecursion:
         """The exact law, whatever h is."""
@@ -97,4 +97,4 @@ class Harmonic(Kinetic):
 
     def drift_ahead(self, h: float, updates: float, owned: float = 0.0) -> float:
         """How far the momentum carries θ in the well over the time τh."""
-        return harmonic_coefficients(self.curvature, self.friction, max(updates, 1e-9) * h, self.temperature)[1]
+        return harmonic_coefficients(self.curvature, self.damping, max(updates, 1e-9) * h, self.temperature)[1]

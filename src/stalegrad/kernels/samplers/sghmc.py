@@ -84,7 +84,7 @@ class SGHMC(Kinetic):
         super().__post_init__()
         one_of("integrator", self.integrator, ("euler", "splitting"))
         h = 0.0 if self.undecided else float(self.schedule(0))
-        if self.integrator == "euler" and self.friction * h >= 2:
+        if self.integrator == "euler" and not self.undecided and self.damping * h >= 2:
             problem = f"times step_size {h:g} is ≥ 2, where Euler's momentum grows without bound"
             remedy = f"Give friction < {2 / h:g}, a smaller step_size, or integrator='splitting'."
             raise ArgumentError("friction", self.friction, problem, remedy)
@@ -135,10 +135,10 @@ class SGHMC(Kinetic):
 
     def coefficients(self, h: float, h_next: float) -> tuple[float, ...]:
         """keep, h, σ, and for the splitting h/2, h'/2."""
-        sigma = sqrt(2 * self.friction * h * self.temperature)
+        sigma = sqrt(2 * self.damping * h * self.temperature)
         if self.integrator == "euler":
-            return 1 - self.friction * h, h, sigma
-        return exp(-self.friction * h / 2), h, sigma, h / 2, h_next / 2
+            return 1 - self.damping * h, h, sigma
+        return exp(-self.damping * h / 2), h, sigma, h / 2, h_next / 2
 
     def recursion(self, h: float, staleness: Staleness, direction: Direction) -> LinearRecursion:
         """The exact law of the chosen integrator, whatever h is."""
@@ -146,5 +146,5 @@ class SGHMC(Kinetic):
 
     def free_kinetic_temperature(self, h: float) -> float:
         """Euler: T/(1 − Bh/2). Splitting: T·Bh/sinh(Bh)."""
-        kept = self.friction * h
+        kept = self.damping * h
         return self.temperature * (1 / (1 - kept / 2) if self.integrator == "euler" else kept / sinh(kept))

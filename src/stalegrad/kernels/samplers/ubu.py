@@ -77,14 +77,14 @@ class UBU(Kinetic):
     def start(self, position: Array, address: Address) -> State:
         """θ, and where half a step of U leads from there with q ~ N(0, T I)."""
         half = float(self.schedule(address.update)) / 2
-        c = np.array(flow_coefficients(self.friction, half, self.temperature), position.dtype)
+        c = np.array(flow_coefficients(self.damping, half, self.temperature), position.dtype)
         z, y = (start_normals(position, address, stream) for stream in (Stream.START_2, Stream.START_3))
         point, momentum = flow(position, initial_momentum(position, self.temperature, address), z, y, *c)
         return State(position, momentum, point)
 
     def coefficients(self, h: float, h_next: float) -> tuple[float, ...]:
         """h, and those of U over h/2 and over h'/2."""
-        halves = [flow_coefficients(self.friction, step / 2, self.temperature) for step in (h, h_next)]
+        halves = [flow_coefficients(self.damping, step / 2, self.temperature) for step in (h, h_next)]
         return h, *halves[0], *halves[1]
 
     def recursion(self, h: float, staleness: Staleness, direction: Direction) -> LinearRecursion:

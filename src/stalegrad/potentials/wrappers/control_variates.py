@@ -55,15 +55,17 @@ class ControlVariates(Wrapper):
     Args:
         potential: the model.
         anchor: θ̂.
+        anchor_gradient: ∇U(θ̂), where it is known; None to compute it.
     """
 
-    def __init__(self, potential: Potential, anchor: Any) -> None:
+    def __init__(self, potential: Potential, anchor: Any, anchor_gradient: Array | None = None) -> None:
         super().__init__(potential)
         self.anchor = finite_array("mode", anchor, potential.dtype)
         if self.anchor.shape != (potential.size,):
             problem = f"has shape {self.anchor.shape}"
             raise ArgumentError("mode", anchor, problem, f"Give shape ({potential.size},), or None to have it found.")
-        self.anchor_gradient: Array = potential.full_gradient(self.anchor)
+        known = potential.full_gradient(self.anchor) if anchor_gradient is None else anchor_gradient
+        self.anchor_gradient: Array = np.ascontiguousarray(known, potential.dtype)
         """∇U(θ̂)."""
         if potential.bound is not None:
             self.bound = _Bound(potential.bound, self.anchor, self.anchor_gradient)

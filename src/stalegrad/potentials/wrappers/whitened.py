@@ -4,42 +4,45 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stalegrad._internal.jit import compiled
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.compiled import gradient_of, gradient_with
-from stalegrad.potentials.wrappers.control_variates import refuse_addressed
+from stalegrad.potentials.coordinates import (
+    Coordinates,
+    dense_backward,
+    dense_forward,
+    scaled_backward,
+    scaled_forward,
+)
+from stalegrad.potentials.wrappers.control_variates import ControlVariates, refuse_addressed
 
 
-class Whitened(Potential):
-    """V(z) = U(θ* + S z), whose gradient is Sᵀ ∇U(θ* + S z).
+class InCoordinates(Potential):
+    """V(z) = U(c + S z), whose gradient is Sᵀ ∇U(c + S z), on the same minibatches.
 
-    SGLD on z is SGLD on θ with the constant preconditioner S Sᵀ: it samples the same posterior. With S = C^{−ᵀ}, where
-    C Cᵀ is the Hessian of U at its minimum θ*, the curvature of V at its minimum 0 is the identity, so that every
-    direction mixes at the same rate.
+    SGLD on z is SGLD on θ with the constant preconditioner S Sᵀ: it samples the same posterior.
 
     Args:
         potential: U.
-        centre: θ*.
-        factor: C, lower triangular, such as ``np.linalg.cholesky`` gives.
+        coordinates: c and S; with an ``anchor_gradient`` the gradients of U are those of
+            :class:`~stalegrad.potentials.ControlVariates` with the anchor c.
     """
 
-    def __init__(self, potential: Potential, centre: Array, factor: Array) -> None:
+    def __init__(self, potential: Potential, coordinates: Coordinates) -> None:
         refuse_addressed(potential)
         super().__init__(potential.size, potential.minibatches, potential.dtype)
+        self.coordinates = coordinates
+        if coordinates.anchor_gradient is not None:
+            potential = ControlVariates(potential, coordinates.centre, coordinates.anchor_gradient)
         self.potential = potential
         self.fork_safe = potential.fork_safe
-        self.centre = np.ascontiguousarray(centre, self.dtype)
-        upper = np.linalg.inv(np.asarray(factor, np.float64)).T  # S, upper triangular
-        self._columns, self._rows = (np.ascontiguousarray(m, self.dtype) for m in (upper.T, upper))
         if potential.bound is not None:
-            self.bound = WhitenedBound(potential.bound, self.centre, self._columns, self._rows)
+            kind = DenseBound if coordinates.factor is not None else ScaledBound
+            self.bound = kind(potential.bound, *coordinates.bound)
 
     def original(self, z: Array) -> Array:
-        """θ = θ* + S z of every row of ``z``."""
-        theta = np.empty(z.shape, self.dtype)
-        _forward(np.ascontiguousarray(z, self.dtype), self.centre, self._columns, theta)
-        return theta
+        """θ = c + S z of every row of ``z``."""
+        return self.coordinates.original(z)
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
         """g̃ at one z on the data ``indices``."""
@@ -52,34 +55,41 @@ class Whitened(Potential):
         """g̃ for R repetitions at once, each row with the bits that ``gradient`` gives."""
         inner = np.empty_like(theta)
         self.potential.gradients(self.original(theta), indices, inner)
-        _backward(inner, self._rows, out)
+        self.coordinates.pull(inner, out)
+
+    def full_gradient(self, theta: Array) -> Array:
+        """∇V(z) on all data."""
+        return self.coordinates.pulled(self.potential.full_gradient(self.original(theta)))
+
+    def variables(self, draws: Array) -> dict[str, Array]:
+        """Of draws of z, the named variables of the model within."""
+        return self.potential.variables(self.original(draws))
+
+    @property
+    def layout(self) -> dict[str, tuple[int, ...]]:
+        """z has no names: one vector."""
+        return {"z": (self.size,)}
 
 
-@compiled
-def _forward(z, centre, columns, out):  # type: ignore[no-untyped-def]
-    """out[r] ← centre + Σ_c z[r, c] S_{·c}, where column c of S ends at entry c."""
-    for r in range(z.shape[0]):
-        row = out[r]
-        row[:] = centre
-        for c in range(z.shape[1]):
-            weight, column = z[r, c], columns[c]
-            for i in range(c + 1):
-                row[i] += weight * column[i]
+class Whitened(InCoordinates):
+    """V(z) = U(θ* + S z) with S = C^{−ᵀ}, where C Cᵀ is the Hessian of U at its minimum θ*.
+
+    The curvature of V at its minimum 0 is the identity, so that every direction mixes at the same rate.
+
+    Args:
+        potential: U.
+        centre: θ*.
+        factor: C, lower triangular, such as ``np.linalg.cholesky`` gives.
+    """
+
+    def __init__(self, potential: Potential, centre: Array, factor: Array) -> None:
+        upper = np.linalg.inv(np.asarray(factor, np.float64)).T
+        dtype = potential.dtype
+        super().__init__(potential, Coordinates(np.asarray(centre, dtype), factor=np.asarray(np.triu(upper), dtype)))
 
 
-@compiled
-def _backward(gradient, rows, out):  # type: ignore[no-untyped-def]
-    """out[r] ← Σ_c gradient[r, c] S_{c·}, where row c of S begins at entry c."""
-    for r in range(gradient.shape[0]):
-        out[r, :] = 0
-        for c in range(gradient.shape[1]):
-            weight, row, part = gradient[r, c], rows[c, c:], out[r, c:]
-            for i in range(row.shape[0]):
-                part[i] += weight * row[i]
-
-
-class WhitenedBound(NamedTuple):
-    """What compiled callers need of a whitened model whose U is compiled too."""
+class DenseBound(NamedTuple):
+    """What compiled callers need of a model in dense coordinates whose U is compiled too."""
 
     inner: Any
     centre: Any
@@ -87,13 +97,35 @@ class WhitenedBound(NamedTuple):
     rows: Any
 
 
-@gradient_with(WhitenedBound)
-def _bound_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+class ScaledBound(NamedTuple):
+    """The same of diagonal coordinates, and of those of low rank."""
+
+    inner: Any
+    centre: Any
+    scale: Any
+    basis: Any
+    stretch: Any
+
+
+@gradient_with(DenseBound)
+def _dense_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
     """At z, which compiled callers of any model call theta."""
     inner, centre, columns, rows = bound
     original, gradient = np.empty_like(theta), np.empty_like(theta)
-    _forward(theta, centre, columns, original)
+    dense_forward(theta, centre, columns, original)
     if not gradient_of(inner, original, indices, gradient):  # type: ignore[no-untyped-call]
         return False
-    _backward(gradient, rows, out)
+    dense_backward(gradient, rows, out)
+    return True
+
+
+@gradient_with(ScaledBound)
+def _scaled_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
+    """Likewise."""
+    inner, centre, scale, basis, stretch = bound
+    original, gradient = np.empty_like(theta), np.empty_like(theta)
+    scaled_forward(theta, centre, scale, basis, stretch, original)
+    if not gradient_of(inner, original, indices, gradient):  # type: ignore[no-untyped-call]
+        return False
+    scaled_backward(gradient, centre, scale, basis, stretch, out)
     return True

@@ -8,6 +8,7 @@ import numpy as np
 from stalegrad._internal.errors import StoreError
 from stalegrad._internal.types import Array
 from stalegrad.engines.base import Checkpoint
+from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.protocol.chain import Chain, Record
 from stalegrad.protocol.collector import DrawBlock, DrawCollector
 from stalegrad.protocol.draws import Thinning, Window, keep
@@ -28,6 +29,7 @@ class DiskRecorder:
         size, dtype: of a draw.
         every: seconds between checkpoints.
         on_error: what to do when the folder cannot be written.
+        coordinates: in which the chains run, if they are not those of the draws.
     """
 
     rows = 1
@@ -41,8 +43,9 @@ class DiskRecorder:
         dtype: Any,
         every: float,
         on_error: OnError,
+        coordinates: Coordinates | None = None,
     ) -> None:
-        self._thinning = thinning
+        self._thinning, self._coordinates = thinning, coordinates
         self._writer = Writer(folder, on_error)
         self._chains, self._size, self._dtype, self._every = chains, size, dtype, every
         self._chain_writers: dict[int, ChainWriter] = {}
@@ -76,7 +79,7 @@ class DiskRecorder:
 
     def of(self, server: int) -> Record:
         """The recorder of one server."""
-        return _ChainRecorder(self._chain_writer(server), self._thinning)
+        return _ChainRecorder(self._chain_writer(server), self._thinning, self._coordinates)
 
     def settle(self) -> StoreError | None:
         """Wait until everything is written."""
@@ -93,7 +96,7 @@ class DiskRecorder:
 
     def collector(self) -> DrawCollector:
         """What keeps the draws of a chain in another process."""
-        return DrawCollector(self._thinning, self._size, self._dtype)
+        return DrawCollector(self._thinning, self._size, self._dtype, self._coordinates)
 
     def collect(self, server: int, block: DrawBlock) -> None:
         """Add draws that such a collector has kept to those of a chain."""
@@ -120,13 +123,13 @@ class DiskRecorder:
 class _ChainRecorder(Record):
     """As the recorder in memory, with the draws in blocks that are written when they are full."""
 
-    def __init__(self, chain_writer: ChainWriter, thinning: Thinning) -> None:
-        self._chain_writer, self._thinning = chain_writer, thinning
+    def __init__(self, chain_writer: ChainWriter, thinning: Thinning, coordinates: Coordinates | None) -> None:
+        self._chain_writer, self._thinning, self._coordinates = chain_writer, thinning, coordinates
 
     def __call__(self, update: int, chain: Chain, gradient: Array) -> None:
         if self._thinning.index(update) is not None:
             keep(*self._chain_writer.buffers(), chain.position, gradient, chain.kernel.momentum(chain.state))
-            self._chain_writer.added(1)
+            self._add(1)
 
     def window(self, version: int, updates: int) -> tuple[Window, int]:
         thinning = self._thinning
@@ -136,4 +139,11 @@ class _ChainRecorder(Record):
 
     def filled(self, version: int) -> None:
         if (draws := self._thinning.draws(version) - self._chain_writer.kept) > 0:
-            self._chain_writer.added(draws)
+            self._add(draws)
+
+    def _add(self, draws: int) -> None:
+        """So many entries of the buffers have been filled; what is written are draws of θ."""
+        if self._coordinates is not None:
+            block, _, _, first = self._chain_writer.buffers()
+            block[:, first : first + draws] = self._coordinates.original(block[:, first : first + draws])
+        self._chain_writer.added(draws)

@@ -7,6 +7,7 @@ from stalegrad._internal.types import Array
 from stalegrad._internal.validation import whole_number
 from stalegrad.kernels.noise import MAX_REPEATS
 from stalegrad.potentials import Potential
+from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.protocol.chain import Chain, Record
 from stalegrad.protocol.collector import DrawBlock, DrawCollector
 from stalegrad.protocol.draws import DrawStats, Thinning, Window, keep
@@ -21,12 +22,21 @@ class Recorder:
         steps: L.
         thinning: which updates are kept.
         potential: the model, for the size and type of a draw.
+        coordinates: in which the chains run, if they are not those of the draws.
     """
 
-    def __init__(self, repeats: int | None, servers: int, steps: int, thinning: Thinning, potential: Potential) -> None:
+    def __init__(
+        self,
+        repeats: int | None,
+        servers: int,
+        steps: int,
+        thinning: Thinning,
+        potential: Potential,
+        coordinates: Coordinates | None = None,
+    ) -> None:
         thinning.refuse_unless_some(steps)
         self.rows = 1 if repeats is None else whole_number("repeats", repeats, least=1, most=MAX_REPEATS)
-        self._thinning = thinning
+        self._thinning, self._coordinates = thinning, coordinates
         shape = (self.rows, servers, thinning.draws(steps))
         self._draws = np.empty((*shape, potential.size), potential.dtype)
         self._stats = DrawStats(np.empty(shape), np.full(shape, np.nan))
@@ -58,7 +68,8 @@ class Recorder:
     def of(self, server: int) -> Record:
         """The recorder of one server."""
         columns = (self._draws, *self._stats)
-        return ChainRecorder(server, self._thinning, self._kept, *(column[:, server] for column in columns))
+        draws, norms, temperatures = (column[:, server] for column in columns)
+        return ChainRecorder(server, self._thinning, self._kept, draws, norms, temperatures, self._coordinates)
 
     def hurry(self) -> None:
         """Nothing is ever waited for."""
@@ -79,7 +90,7 @@ class Recorder:
 
     def collector(self) -> DrawCollector:
         """What keeps the draws of a chain in another process."""
-        return DrawCollector(self._thinning, self._draws.shape[-1], self._draws.dtype)
+        return DrawCollector(self._thinning, self._draws.shape[-1], self._draws.dtype, self._coordinates)
 
     def collect(self, server: int, block: DrawBlock) -> None:
         """Add draws that such a collector has kept to those of a chain."""
@@ -104,12 +115,20 @@ class ChainRecorder(Record):
         draws: room for all draws, (R, draw, parameter).
         norms: room for what is noted beside them, (R, draw).
         temperatures: likewise.
+        coordinates: in which the chain runs, if they are not those of the draws.
     """
 
     def __init__(
-        self, server: int, thinning: Thinning, kept: list[int], draws: Array, norms: Array, temperatures: Array
+        self,
+        server: int,
+        thinning: Thinning,
+        kept: list[int],
+        draws: Array,
+        norms: Array,
+        temperatures: Array,
+        coordinates: Coordinates | None = None,
     ) -> None:
-        self._server, self._thinning, self._kept = server, thinning, kept
+        self._server, self._thinning, self._kept, self._coordinates = server, thinning, kept, coordinates
         self._burn_in, self._thin, self._room = thinning.burn_in, thinning.thin, draws.shape[1]
         self._columns = draws, norms, temperatures
 
@@ -118,7 +137,7 @@ class ChainRecorder(Record):
         index, rest = divmod(update + 1 - self._burn_in, self._thin)  # as Thinning.index, without the call
         if rest == 0 and 0 < index <= self._room:
             keep(*self._columns, index - 1, chain.position, gradient, chain.kernel.momentum(chain.state))
-            self._kept[self._server] = index
+            self._add(index)
 
     def window(self, version: int, updates: int) -> tuple[Window, int]:
         """Where the draws of so many updates after ``version`` go, and for how many of these there is room."""
@@ -127,4 +146,11 @@ class ChainRecorder(Record):
 
     def filled(self, version: int) -> None:
         """The updates up to ``version`` have been made and their draws written into the window."""
-        self._kept[self._server] = self._thinning.draws(version)
+        self._add(self._thinning.draws(version))
+
+    def _add(self, kept: int) -> None:
+        """So many draws are there now; nobody looks at new ones before they are draws of θ."""
+        new = self._columns[0][:, self._kept[self._server] : kept]
+        if self._coordinates is not None and new.size:
+            new[...] = self._coordinates.original(new)
+        self._kept[self._server] = kept

@@ -6,7 +6,8 @@
       run.json             what was asked for: written once, when the run starts
       status.json          how the run is doing: its sessions, how the last one ended
       lock                 held by the process that writes
-      initial.npy          where the chains started, if the user said so
+      initial.npy          where the chains started, if the user or a warm-up said so
+      coordinates.npz      in which the chains run, if a warm-up has found some; draws are in those of θ in any case
       chain-0/
         checkpoint.json    the last commit: how much of the arrays counts, and the file below
         state-7.npz        the sampler's state at that commit
@@ -35,13 +36,15 @@ from stalegrad._internal import files
 from stalegrad._internal.errors import StoreError
 from stalegrad._internal.types import Array
 from stalegrad.engines import Event
+from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.protocol.run_record import RunRecord
 from stalegrad.runs.store.checkpoint import Committed, commit, committed
 from stalegrad.runs.store.described import check_events, check_run, check_status
 from stalegrad.runs.store.lock import Lock, is_abandoned, is_locked
 
 FORMAT = "stalegrad-run-3"
-_RUN, _STATUS, _INITIAL = "run.json", "status.json", "initial.npy"
+WITH_COORDINATES = "stalegrad-run-4"  # earlier versions would take the state's z for θ, and must not go on with it
+_RUN, _STATUS, _INITIAL, _COORDINATES = "run.json", "status.json", "initial.npy", "coordinates.npz"
 
 STATS = ("gradient_norm", "kinetic_temperature")
 
@@ -115,7 +118,7 @@ def inspect(path: str | os.PathLike[str]) -> Info:
         raise StoreError(f"{folder} holds no run: there is no {_RUN} in it")
     about = files.read_json(folder / _RUN)
     found = about.get("format") if isinstance(about, dict) else None
-    if found != FORMAT:
+    if found not in (FORMAT, WITH_COORDINATES):
         raise StoreError(
             f"{folder} has the format {found!r}; this version of stalegrad reads {FORMAT!r}. Use the version that "
             f"wrote it ({about.get('version', 'unknown') if isinstance(about, dict) else 'unknown'})"
@@ -140,6 +143,7 @@ def create(
     initial: Array | None,
     states: list[dict[str, Array]],
     job: Mapping[str, Any] | None = None,
+    coordinates: Coordinates | None = None,
 ) -> tuple[Path, Lock]:
     """Make the folder of a new run, complete and locked, in one step: half of it is never visible.
 
@@ -150,6 +154,7 @@ def create(
         initial: where the chains start, if the user said so.
         states: the state of every chain before its first update: a run that is killed early starts from there.
         job: the table of the job file that described the run, or None.
+        coordinates: in which the chains run, or None.
     """
     from stalegrad.runs.store import arrays, stored_trace
 
@@ -173,10 +178,14 @@ def create(
             content = io.BytesIO()
             np.save(content, initial, allow_pickle=False)
             files.write(temporary / _INITIAL, content.getbuffer(), "initial")
+        if coordinates is not None:
+            content = io.BytesIO()
+            np.savez(content, **coordinates.arrays())  # type: ignore[arg-type]
+            files.write(temporary / _COORDINATES, content.getbuffer(), "coordinates")
         write_status(temporary, "running", [], None)
         about = {
-            "format": FORMAT, "version": version, "created": now(), "record": record.table(),
-            "job": None if job is None else dict(job),
+            "format": FORMAT if coordinates is None else WITH_COORDINATES, "version": version, "created": now(),
+            "record": record.table(), "job": None if job is None else dict(job),
         }  # fmt: skip
         files.write_json(temporary / _RUN, about, "run")
         os.rename(temporary, folder)  # onto nothing, or onto an empty folder
@@ -240,6 +249,21 @@ def read_initial(folder: Path) -> Array | None:
     if not isinstance(initial, np.ndarray) or initial.dtype.kind != "f":
         raise StoreError(f"{path} is damaged: it holds no array of numbers. {files.RESTORE}")
     return initial
+
+
+def read_coordinates(folder: Path, record: RunRecord) -> Coordinates | None:
+    """In which the chains run, if a warm-up has found some."""
+    path = folder / _COORDINATES
+    if record.warmup is None or not record.warmup.get("coordinates"):
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as opened:
+            coordinates = Coordinates.from_arrays(dict(opened))
+    except Exception as error:  # whatever a damaged or missing file makes of NumPy
+        raise StoreError(f"{path} is damaged: {error}. {files.RESTORE}") from error
+    if coordinates.size != record.model.size or coordinates.centre.dtype.name != record.model.dtype:
+        raise StoreError(f"{path} does not go with {folder / _RUN}: it is of another model. {files.RESTORE}")
+    return coordinates
 
 
 def read_events(folder: Path, chain: int) -> list[Event]:

@@ -1,0 +1,184 @@
+"""Short chains that see where the posterior has its mass, and correct the coordinates by it, window by window."""
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from stalegrad._internal.errors import GradientError
+from stalegrad._internal.progress_bar import Report
+from stalegrad._internal.types import Array
+from stalegrad.kernels import Harmonic
+from stalegrad.kernels.noise import MAX_CHAINS, MAX_SEED
+from stalegrad.potentials.coordinates import Coordinates
+from stalegrad.potentials.wrappers.whitened import InCoordinates
+from stalegrad.protocol.chain import Chain
+from stalegrad.protocol.executor import execute
+from stalegrad.protocol.trace import Trace
+from stalegrad.runs.warmup.curvature import stretched
+from stalegrad.runs.warmup.model import PilotModel
+from stalegrad.runs.warmup.steepness import steepness
+
+_CHAIN = MAX_CHAINS - 2  # noise and minibatches of the pilot are nobody else's
+_ROWS = 8  # chains side by side
+_FIRST_WINDOW, _GROWTH = 20.0, 1.7  # in units of time, in which a well of curvature 1 forgets once
+_FRICTION = 1.5
+_STEP = 0.6  # of the inverse root of the largest curvature seen
+_LONGEST = 0.5
+_TRIES = 8
+_KEPT = 400  # draws of a chain, at most
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What the pilot chains have seen.
+
+    Args:
+        coordinates: corrected by it.
+        draws: (chain, draw, n), of the last window, in these coordinates.
+        rhat: of their worst coordinate.
+        correction: the largest ratio of a standard deviation found to the one that was expected, either way.
+        shift: how far the mean was from the centre, in standard deviations, at most.
+        relaxation: time in which the slowest coordinate forgets.
+        windows: how many there were.
+    """
+
+    coordinates: Coordinates
+    draws: Array
+    rhat: float
+    correction: float
+    shift: float
+    relaxation: float
+    windows: int
+
+
+class _Seen(NamedTuple):
+    mean: Array
+    covariance: Array
+    effective: float
+    """Independent draws that they are worth."""
+    rhat: float
+    relaxation: float
+    """In draws."""
+
+
+def pilot(
+    model: PilotModel,
+    coordinates: Coordinates,
+    *,
+    temperature: float,
+    budget: int,
+    seed: int,
+    report: Report,
+    spread: float = 1.0,
+    adapt: bool = True,
+) -> Pilot:
+    """Chains from around the centre, in windows that grow, with coordinates that follow.
+
+    Args:
+        model: U.
+        coordinates: to begin with.
+        temperature: T of the run.
+        budget: gradients of the pilot's model.
+        seed: of the run.
+        report: is told how far it is.
+        spread: standard deviation of the starts, in z.
+        adapt: whether the coordinates may be corrected.
+    """
+    generator = np.random.Generator(np.random.Philox(key=seed))
+    points = (spread * generator.standard_normal((_ROWS, model.size))).astype(model.dtype)
+    span, spent, window = _FIRST_WINDOW, 0, 0
+    correction = shift = 1.0
+    while True:
+        target = InCoordinates(model, model.anchored(coordinates))
+        worst = steepness(target, points[:2], seed + window)
+        h = min(_LONGEST, _STEP / sqrt(max(worst.largest, 1e-6)))
+        left = budget - spent
+        steps = max(64, min(ceil(span / h), left // _ROWS))
+        report("pilot chains", 0.3 + 0.5 * min(1.0, spent / budget))
+        draws, h = _walk(target, points, h, steps, temperature, (seed + 1 + window) % MAX_SEED)
+        spent += steps * _ROWS
+        seen = _look(draws)
+        window += 1
+        values = np.linalg.eigvalsh(_shrunk(seen, model.size))
+        correction = float(np.sqrt(max(values[-1], 1 / values[0])))
+        shift = float(np.abs(seen.mean).max())
+        settled = seen.rhat < 1.1 and correction < 1.3 and shift < 0.3 and window > 1
+        every = steps / draws.shape[1]
+        last = settled or left - steps * _ROWS < 64 * _ROWS
+        if adapt:
+            updated = corrected(coordinates, seen)
+            z = updated.inverse(coordinates.original(draws))
+            coordinates, draws = updated, z
+        if last:
+            return Pilot(coordinates, draws, seen.rhat, correction, shift, seen.relaxation * every * h, window)
+        points = np.ascontiguousarray(draws[:, -1], model.dtype)
+        span *= _GROWTH
+
+
+def corrected(coordinates: Coordinates, seen: _Seen) -> Coordinates:
+    """Coordinates with mean and covariance of what was seen, as far as it is worth."""
+    share = seen.effective / (seen.effective + 5)
+    if coordinates.factor is not None:
+        return stretched(coordinates, np.linalg.cholesky(_shrunk(seen, coordinates.size)), share * seen.mean)
+    assert coordinates.scale is not None, "of the other forms"
+    wide = np.sqrt(share * np.diag(seen.covariance) + (1 - share))
+    dtype = coordinates.centre.dtype
+    centre = coordinates.original((share * seen.mean).astype(dtype))
+    scale = (coordinates.scale * wide).astype(dtype)
+    return Coordinates(centre, scale=scale, basis=coordinates.basis, stretch=coordinates.stretch)
+
+
+def _shrunk(seen: _Seen, size: int) -> Array:
+    """Between the covariance seen and the identity, which was expected: by how many draws it rests on."""
+    share = seen.effective / (seen.effective + size + 10)
+    return np.asarray(share * seen.covariance + (1 - share) * np.eye(size))
+
+
+def _walk(
+    target: InCoordinates, points: Array, h: float, steps: int, temperature: float, seed: int
+) -> tuple[Array, float]:
+    """The second half of the draws of each chain, (chain, draw, n), and the step size: smaller where one overflowed."""
+    for _ in range(_TRIES):
+        kernel = Harmonic(step_size=h, friction=_FRICTION, temperature=temperature)
+        chain = Chain(kernel, points, seed, _CHAIN)
+        keep = np.unique(np.linspace(steps // 2, steps - 1, _KEPT).astype(int))
+        kept = np.empty((len(points), len(keep), target.size), np.float64)
+        places = {int(update): place for place, update in enumerate(keep)}
+
+        def record(
+            update: int, chain: Chain, gradient: Array, places: dict[int, int] = places, kept: Array = kept
+        ) -> None:
+            if update in places:
+                kept[:, places[update]] = chain.position
+
+        try:
+            with np.errstate(all="ignore"):
+                execute(Trace.constant_staleness(0, steps).chains[0], target, chain, record)
+            if np.isfinite(kept).all() and np.abs(kept).max() < 1e8:
+                return kept, h
+        except GradientError:
+            pass
+        h /= 3
+    raise GradientError(
+        f"the pilot chains of the warm-up overflow even with step_size={h:.3g}. Give initial= a point with a finite "
+        "gradient, or warmup=None and a kernel with all its numbers"
+    )
+
+
+def _look(draws: Array) -> _Seen:
+    """Mean, covariance and how much they are worth."""
+    chains, count, size = draws.shape
+    flat = draws.reshape(-1, size)
+    mean = flat.mean(axis=0)
+    centred = flat - mean
+    covariance = centred.T @ centred / (len(flat) - 1) if size <= 2000 else np.diag(centred.var(axis=0))
+    within = draws.var(axis=1, ddof=1).mean(axis=0)
+    between = draws.mean(axis=1).var(axis=0, ddof=1)
+    total = within * (count - 1) / count + between
+    rhat = float(np.sqrt(np.max(total / np.maximum(within, 1e-300))))
+    # variance of chain means: total/count · integrated time
+    time = np.maximum(1.0, count * between / np.maximum(total, 1e-300))
+    typical = float(np.median(time))
+    return _Seen(mean, covariance, chains * count / typical, rhat, float(time.max()))
