@@ -8,7 +8,7 @@ from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.tables import Table, check_keys, check_table
 from stalegrad._internal.validation import one_of, real_number, whole_number
 
-FORMS = ("auto", "dense", "low-rank", "diagonal", "none")
+FORMS = ("auto", "dense", "low-rank", "diagonal")
 CONTROL_VARIATES = ("auto", "always", "never")
 
 
@@ -26,8 +26,9 @@ class Warmup:
             2.5 % of a standard deviation.
         gradients: the most gradients on minibatches of the pilot chains; None for a quarter of those of the run,
             between 8,000 and 40,000.
-        coordinates: the form of S: ``"dense"``, ``"low-rank"`` (plus diagonal), ``"diagonal"``, ``"none"`` for θ
-            itself, or ``"auto"``: dense up to 400 parameters, low rank up to 20,000, diagonal beyond.
+        coordinates: the form of S: ``"dense"``, ``"low-rank"`` (plus diagonal), ``"diagonal"``, or ``"auto"``: dense
+            up to 400 parameters, low rank up to 20,000. Beyond that, where models are networks without a mode to speak
+            of, chains run in θ itself, and the warm-up finds step size and friction alone.
         control_variates: whether gradients are corrected by those at the centre of the coordinates
             (:class:`~stalegrad.potentials.ControlVariates`), which doubles their cost and may take away most of their
             noise: ``"auto"`` where that pays, ``"always"`` or ``"never"``.

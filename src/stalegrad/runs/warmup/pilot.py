@@ -16,12 +16,13 @@ from stalegrad.potentials.wrappers.whitened import InCoordinates
 from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.executor import execute
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.warmup.curvature import stretched
+from stalegrad.runs.warmup.curvature import MOST_DENSE, stretched
 from stalegrad.runs.warmup.model import PilotModel
 from stalegrad.runs.warmup.steepness import steepness
 
 _CHAIN = MAX_CHAINS - 2  # noise and minibatches of the pilot are nobody else's
-_ROWS = 8  # chains side by side
+_ROWS, _FEWER_ROWS = 8, 4  # chains side by side; the second where there are many parameters
+_SHORTEST = 64  # updates of a window
 _FIRST_WINDOW, _GROWTH = 20.0, 1.7  # in units of time, in which a well of curvature 1 forgets once
 _FRICTION = 1.5
 _STEP = 0.6  # of the inverse root of the largest curvature seen
@@ -56,11 +57,17 @@ class Pilot:
 class _Seen(NamedTuple):
     mean: Array
     covariance: Array
+    """(n, n), or its diagonal where there are many parameters."""
     effective: float
     """Independent draws that they are worth."""
     rhat: float
     relaxation: float
     """In draws."""
+
+    @property
+    def variances(self) -> Array:
+        """Of every coordinate."""
+        return np.diag(self.covariance) if self.covariance.ndim == 2 else self.covariance
 
 
 def pilot(
@@ -87,7 +94,8 @@ def pilot(
         adapt: whether the coordinates may be corrected.
     """
     generator = np.random.Generator(np.random.Philox(key=seed))
-    points = (spread * generator.standard_normal((_ROWS, model.size))).astype(model.dtype)
+    rows = _ROWS if coordinates.factor is not None else _FEWER_ROWS
+    points = (spread * generator.standard_normal((rows, model.size))).astype(model.dtype)
     span, spent, window = _FIRST_WINDOW, 0, 0
     correction = shift = 1.0
     while True:
@@ -95,18 +103,17 @@ def pilot(
         worst = steepness(target, points[:2], seed + window)
         h = min(_LONGEST, _STEP / sqrt(max(worst.largest, 1e-6)))
         left = budget - spent
-        steps = max(64, min(ceil(span / h), left // _ROWS))
+        steps = max(_SHORTEST, min(ceil(span / h), left // rows))
         report("pilot chains", 0.3 + 0.5 * min(1.0, spent / budget))
         draws, h = _walk(target, points, h, steps, temperature, (seed + 1 + window) % MAX_SEED)
-        spent += steps * _ROWS
+        spent += steps * rows
         seen = _look(draws)
         window += 1
-        values = np.linalg.eigvalsh(_shrunk(seen, model.size))
-        correction = float(np.sqrt(max(values[-1], 1 / values[0])))
+        correction = _correction(seen, coordinates)
         shift = float(np.abs(seen.mean).max())
         settled = seen.rhat < 1.1 and correction < 1.3 and shift < 0.3 and window > 1
         every = steps / draws.shape[1]
-        last = settled or left - steps * _ROWS < 64 * _ROWS
+        last = settled or left - steps * rows < _SHORTEST * rows
         if adapt:
             updated = corrected(coordinates, seen)
             z = updated.inverse(coordinates.original(draws))
@@ -123,11 +130,21 @@ def corrected(coordinates: Coordinates, seen: _Seen) -> Coordinates:
     if coordinates.factor is not None:
         return stretched(coordinates, np.linalg.cholesky(_shrunk(seen, coordinates.size)), share * seen.mean)
     assert coordinates.scale is not None, "of the other forms"
-    wide = np.sqrt(share * np.diag(seen.covariance) + (1 - share))
+    wide = np.sqrt(share * seen.variances + (1 - share))
     dtype = coordinates.centre.dtype
     centre = coordinates.original((share * seen.mean).astype(dtype))
     scale = (coordinates.scale * wide).astype(dtype)
     return Coordinates(centre, scale=scale, basis=coordinates.basis, stretch=coordinates.stretch)
+
+
+def _correction(seen: _Seen, coordinates: Coordinates) -> float:
+    """The largest ratio of a standard deviation seen to 1, either way, as far as it is worth."""
+    if coordinates.factor is not None:
+        values = np.linalg.eigvalsh(_shrunk(seen, coordinates.size))
+    else:
+        share = seen.effective / (seen.effective + 5)
+        values = np.sort(share * seen.variances + 1 - share)
+    return float(np.sqrt(max(values[-1], 1 / max(values[0], 1e-12))))
 
 
 def _shrunk(seen: _Seen, size: int) -> Array:
@@ -173,7 +190,8 @@ def _look(draws: Array) -> _Seen:
     flat = draws.reshape(-1, size)
     mean = flat.mean(axis=0)
     centred = flat - mean
-    covariance = centred.T @ centred / (len(flat) - 1) if size <= 2000 else np.diag(centred.var(axis=0))
+    dense = size <= MOST_DENSE
+    covariance = centred.T @ centred / (len(flat) - 1) if dense else centred.var(axis=0)
     within = draws.var(axis=1, ddof=1).mean(axis=0)
     between = draws.mean(axis=1).var(axis=0, ddof=1)
     total = within * (count - 1) / count + between

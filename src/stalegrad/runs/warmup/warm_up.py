@@ -24,20 +24,17 @@ from stalegrad.potentials.wrappers.whitened import InCoordinates
 from stalegrad.protocol.architectures import StaleGradients
 from stalegrad.protocol.settings import Settings
 from stalegrad.runs.prepare import Prepared, with_architecture, with_numbers
-from stalegrad.runs.warmup.mode import Mode, dense_mode, refined
-from stalegrad.runs.warmup.model import PART, Counter, Fixed, PilotModel
+from stalegrad.runs.warmup.landscape import explore
+from stalegrad.runs.warmup.model import Counter
 from stalegrad.runs.warmup.noise import with_less_noise
 from stalegrad.runs.warmup.options import Warmup
-from stalegrad.runs.warmup.pilot import pilot
 from stalegrad.runs.warmup.record import WarmupRecord
 from stalegrad.runs.warmup.starts import dispersed_starts
-from stalegrad.runs.warmup.steepness import steepness
 from stalegrad.runs.warmup.steps import Conditions, chosen, forgetting
 
 _LEAST_PILOT, _MOST_PILOT = 8_000, 40_000
 _PILOT_SHARE = 0.25
 _BURN_IN = 8.0  # times the time to forget
-_STEEP_POINTS = 16
 
 
 class Found(NamedTuple):
@@ -107,19 +104,16 @@ class _Search:
     def run(self) -> Found:
         """Mode, coordinates, pilot, noise, steps, starts, burn-in."""
         potential, settings, options = self._potential, self._settings, self._options
-        mode = self._mode()
-        model = PilotModel(potential, self._counter)
         temperature = float(np.mean([kernel.temperature for kernel in self._run.kernels]))
-        seen = pilot(
-            model, mode.coordinates, temperature=temperature, budget=self._budget(), seed=self._seed,
-            report=self._report,
+        known = explore(
+            potential, self._run.start[0], options, temperature=temperature, budget=self._budget(), seed=self._seed,
+            counter=self._counter, report=self._report,
         )  # fmt: skip
+        seen, steep = known.pilot, known.steep
+        self._concerns += known.concerns
         self._report("noise and curvature", 0.85)
         noise = with_less_noise(potential, seen.coordinates, seen.draws, options, self._counter, self._seed)
         target = InCoordinates(potential, noise.coordinates)
-        flat = seen.draws.reshape(-1, potential.size)
-        points = flat[np.linspace(0, len(flat) - 1, _STEEP_POINTS).astype(int)]
-        steep = steepness(InCoordinates(model, seen.coordinates), points, self._seed)
         conditions = Conditions(
             staleness_by_turns(settings.workers, settings.max_staleness), max(1.0, steep.typical),
             max(1.0, steep.largest), noise.largest, settings.architecture, settings.workers, options.bias,
@@ -135,7 +129,7 @@ class _Search:
         start = dispersed_starts(target, seen.draws, settings.servers, options.dispersion, self._seed)
         data = self._counter.data
         record = WarmupRecord(
-            mode=mode.found, coordinates=noise.coordinates.form, correction=seen.correction, shift=seen.shift,
+            mode=known.mode, coordinates=noise.coordinates.form, correction=seen.correction, shift=seen.shift,
             pilot_rhat=seen.rhat, curvature=steep.typical, steepest=steep.largest, noise=noise.largest,
             plain_noise=noise.plain, control_variates=noise.anchored, staleness=conditions.staleness,
             kernel=type(kernels[0]).__name__, numbers=tuple(numbers), forgetting=memory, burn_in=burn_in,
@@ -143,17 +137,6 @@ class _Search:
             passes=data / potential.n_data, concerns=tuple(self._concerns),
         )  # fmt: skip
         return Found(noise.coordinates, numbers, start, burn_in, record.table())
-
-    def _mode(self) -> Mode:
-        """The mode, on a part of the data first where there are many."""
-        self._report("looking for the mode", 0.0)
-        potential, start = self._potential, self._run.start[0]
-        data = PART if potential.n_data > 2 * PART else None
-        part = Fixed(potential, data, self._counter, self._seed)
-        mode = dense_mode(part, np.asarray(start, np.float64))
-        if not part.whole and mode.found:
-            mode = refined(Fixed(potential, None, self._counter, self._seed), mode.coordinates, rounds=1)
-        return mode
 
     def _budget(self) -> int:
         if self._options.gradients is not None:

@@ -1,0 +1,126 @@
+"""Where the posterior has its mass and how wide it is: a mode, and pilot chains from there or from the start."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stalegrad._internal.errors import GradientError
+from stalegrad._internal.progress_bar import Report
+from stalegrad._internal.types import Array
+from stalegrad.potentials import Potential
+from stalegrad.potentials.coordinates import Coordinates
+from stalegrad.potentials.wrappers.whitened import InCoordinates
+from stalegrad.runs.warmup.curvature import MOST_DENSE, stretched
+from stalegrad.runs.warmup.mode import Mode, dense_mode, refined
+from stalegrad.runs.warmup.model import PART, Counter, Fixed, PilotModel
+from stalegrad.runs.warmup.options import Warmup
+from stalegrad.runs.warmup.pilot import Pilot, pilot
+from stalegrad.runs.warmup.scales import units
+from stalegrad.runs.warmup.steepness import Steepness, steepness
+from stalegrad.runs.warmup.wide import wide_mode
+
+_MISLEADING = 2.5  # a correction of a scale, or a shift in standard deviations, beyond which a mode was no guide
+_WIDE_BUDGET = 1200  # gradients of the pilot where there are many parameters
+_WORK = 5e7  # data times parameters of a part that is looked at
+_POINTS = 16
+_UNEVEN = 30.0  # curvatures that differ so much from place to place are a funnel, or something like it
+_AGREE = 1.2  # R-hat of pilot chains that have come to the same place
+
+
+class Landscape(NamedTuple):
+    """What is known of the posterior before steps are chosen."""
+
+    mode: bool
+    """Whether a mode was found."""
+    pilot: Pilot
+    steep: Steepness
+    """At draws of the pilot, in its coordinates."""
+    concerns: tuple[str, ...]
+
+
+def explore(
+    potential: Potential,
+    start: Array,
+    options: Warmup,
+    *,
+    temperature: float,
+    budget: int,
+    seed: int,
+    counter: Counter,
+    report: Report,
+) -> Landscape:
+    """A mode and pilot chains from there; where it misleads, or there is none, pilot chains from the start as well.
+
+    Args:
+        potential: the model.
+        start: θ_0.
+        options: of the warm-up.
+        temperature: T of the run.
+        budget: gradients of the pilot chains.
+        seed: of everything random.
+        counter: is told what is spent.
+        report: is told how far it is.
+    """
+    report("looking for the mode", 0.0)
+    dense = options.coordinates == "dense" or (options.coordinates == "auto" and potential.size <= MOST_DENSE)
+    rows = max(potential.batch_size, min(PART, int(_WORK / potential.size)))
+    part = Fixed(potential, rows if potential.n_data > 2 * rows else None, counter, seed)
+    origin = np.asarray(start, np.float64)
+    model = PilotModel(potential, counter)
+    budget = budget if dense else min(budget, _WIDE_BUDGET)
+
+    def walk(coordinates: Coordinates, spread: float) -> Pilot | None:
+        try:
+            return pilot(
+                model, coordinates, temperature=temperature, budget=budget, seed=seed, report=report, spread=spread
+            )
+        except GradientError:
+            return None
+
+    mode = _mode(potential, part, origin, dense, options, counter, seed)
+    seen = walk(mode.coordinates, 1.0) if mode.found else None
+    if dense and (seen is None or max(seen.correction, seen.shift) > _MISLEADING):
+        report("pilot chains from the start", 0.5)
+        dtype = potential.dtype
+        around = Coordinates(origin.astype(dtype), scale=units(part, origin).astype(dtype))
+        other = walk(stretched(around, np.eye(potential.size)), 0.1)
+        if other is not None and (seen is None or _better(other, seen)):
+            seen = other
+    if seen is None:
+        seen = pilot(model, mode.coordinates, temperature=temperature, budget=budget, seed=seed, report=report)
+    flat = seen.draws.reshape(-1, potential.size)
+    points = flat[np.linspace(0, len(flat) - 1, _POINTS if dense else _POINTS // 4).astype(int)]
+    steep = steepness(InCoordinates(model, seen.coordinates), points, seed)
+    return Landscape(mode.found, seen, steep, _concerns(mode, seen, steep))
+
+
+def _mode(
+    potential: Potential, part: Fixed, origin: Array, dense: bool, options: Warmup, counter: Counter, seed: int
+) -> Mode:
+    if not dense:
+        return wide_mode(part, origin.astype(potential.dtype), low_rank=options.coordinates != "diagonal", seed=seed)
+    mode = dense_mode(part, origin)
+    if mode.found and not part.whole:
+        mode = refined(Fixed(potential, None, counter, seed), mode.coordinates, rounds=1)
+    return mode
+
+
+def _better(one: Pilot, other: Pilot) -> bool:
+    """Whether chains have settled more."""
+    return (one.rhat - 1) * max(one.correction, one.shift) < (other.rhat - 1) * max(other.correction, other.shift)
+
+
+def _concerns(mode: Mode, seen: Pilot, steep: Steepness) -> tuple[str, ...]:
+    found = []
+    if seen.rhat > _AGREE:
+        found.append(
+            f"the pilot chains do not agree (R-hat {seen.rhat:.2f}): several modes, or directions that mix very slowly"
+        )
+    if steep.largest > _UNEVEN * max(1.0, float(np.median(steep.points))):
+        found.append(
+            f"U curves up to {steep.largest / float(np.median(steep.points)):.0f} times as much at some places as at "
+            "most: no step suits both, as in a funnel. Reparametrise the model (non-centred), or use NUTS"
+        )
+    if not mode.found and seen.correction > _MISLEADING:
+        found.append("there is no mode, and the pilot chains were still finding new places when they ended")
+    return tuple(found)
