@@ -90,7 +90,7 @@ def explore(
         seen = pilot(model, mode.coordinates, temperature=temperature, budget=budget, seed=seed, report=report)
     flat = seen.draws.reshape(-1, potential.size)
     points = flat[np.linspace(0, len(flat) - 1, _POINTS if dense else _POINTS // 4).astype(int)]
-    steep = steepness(InCoordinates(model, seen.coordinates), points, seed)
+    steep = steepness(InCoordinates(part, seen.coordinates).full_gradient, points, potential.dtype, seed)
     return Landscape(mode.found, seen, steep, _concerns(mode, seen, steep))
 
 

@@ -1,6 +1,7 @@
 """Short chains that see where the posterior has its mass, and correct the coordinates by it, window by window."""
 
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, sqrt
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ _STEP = 0.6  # of the inverse root of the largest curvature seen
 _LONGEST = 0.5
 _TRIES = 8
 _KEPT = 400  # draws of a chain, at most
+_SURE = 4.0  # standard errors
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,6 @@ def pilot(
     seed: int,
     report: Report,
     spread: float = 1.0,
-    adapt: bool = True,
 ) -> Pilot:
     """Chains from around the centre, in windows that grow, with coordinates that follow.
 
@@ -91,7 +92,6 @@ def pilot(
         seed: of the run.
         report: is told how far it is.
         spread: standard deviation of the starts, in z.
-        adapt: whether the coordinates may be corrected.
     """
     generator = np.random.Generator(np.random.Philox(key=seed))
     rows = _ROWS if coordinates.factor is not None else _FEWER_ROWS
@@ -100,7 +100,8 @@ def pilot(
     correction = shift = 1.0
     while True:
         target = InCoordinates(model, model.anchored(coordinates))
-        worst = steepness(target, points[:2], seed + window)
+        fixed = partial(target.gradient, indices=model.minibatches.draw_outside_run(seed, window))
+        worst = steepness(fixed, points[:2], model.dtype, seed + window)
         h = min(_LONGEST, _STEP / sqrt(max(worst.largest, 1e-6)))
         left = budget - spent
         steps = max(_SHORTEST, min(ceil(span / h), left // rows))
@@ -109,12 +110,12 @@ def pilot(
         spent += steps * rows
         seen = _look(draws)
         window += 1
-        correction = _correction(seen, coordinates)
-        shift = float(np.abs(seen.mean).max())
-        settled = seen.rhat < 1.1 and correction < 1.3 and shift < 0.3 and window > 1
+        correction, shift = _correction(seen, coordinates), float(np.abs(seen.mean).max())
+        as_expected = _as_expected(seen)
+        settled = window > 1 and seen.rhat < 1.1 and (as_expected or (correction < 1.3 and shift < 0.3))
         every = steps / draws.shape[1]
         last = settled or left - steps * rows < _SHORTEST * rows
-        if adapt:
+        if not as_expected:
             updated = corrected(coordinates, seen)
             z = updated.inverse(coordinates.original(draws))
             coordinates, draws = updated, z
@@ -135,6 +136,21 @@ def corrected(coordinates: Coordinates, seen: _Seen) -> Coordinates:
     centre = coordinates.original((share * seen.mean).astype(dtype))
     scale = (coordinates.scale * wide).astype(dtype)
     return Coordinates(centre, scale=scale, basis=coordinates.basis, stretch=coordinates.stretch)
+
+
+def _as_expected(seen: _Seen) -> bool:
+    """Whether mean 0 and covariance I explain what was seen: a curvature that was measured is better than few draws.
+
+    The eigenvalues of the covariance of m independent normal draws lie within (1 ± √(n/m))². Half of the draws that
+    there seem to be count, and a quarter is allowed for a posterior that is not quite normal.
+    """
+    size, worth = len(seen.mean), seen.effective / 2
+    if np.abs(seen.mean).max() > 0.1 + _SURE / np.sqrt(worth):
+        return False
+    if seen.covariance.ndim == 1:
+        return bool(np.abs(np.log(seen.covariance)).max() < 0.25 + _SURE * np.sqrt(2 / worth))
+    values, edge = np.linalg.eigvalsh(seen.covariance), np.sqrt(size / worth)
+    return bool(values[-1] < 1.25 * (1 + edge) ** 2 and values[0] > max(0.0, 1 - edge) ** 2 / 1.25)
 
 
 def _correction(seen: _Seen, coordinates: Coordinates) -> float:
@@ -199,4 +215,4 @@ def _look(draws: Array) -> _Seen:
     # variance of chain means: total/count · integrated time
     time = np.maximum(1.0, count * between / np.maximum(total, 1e-300))
     typical = float(np.median(time))
-    return _Seen(mean, covariance, chains * count / typical, rhat, float(time.max()))
+    return _Seen(mean, covariance, chains * count / typical, rhat, float(time.max()) / 2)

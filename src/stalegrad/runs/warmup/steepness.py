@@ -1,11 +1,11 @@
 """How much U curves at some points: what limits the steps of a chain that passes there."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stalegrad._internal.types import Array
-from stalegrad.potentials import Potential
 
 _ITERATIONS = 6
 
@@ -27,28 +27,26 @@ class Steepness(NamedTuple):
         return float(np.quantile(self.points, 0.9))
 
 
-def steepness(potential: Potential, points: Array, seed: int) -> Steepness:
-    """The largest curvature at each of some points, by power iteration on differences of gradients on the same data.
+def steepness(gradient: Callable[[Array], Array], points: Array, dtype: np.dtype[Any], seed: int) -> Steepness:
+    """The largest curvature at each of some points, by power iteration on differences of gradients.
 
     Args:
-        potential: V, in coordinates in which its curvatures are about 1.
+        gradient: ∇V, in coordinates in which curvatures are about 1; always on the same data. A part of the data makes
+            the largest curvature appear larger than it is, the more so the fewer there are.
         points: (point, n).
-        seed: of the data and of the directions to begin with.
+        dtype: in which gradients are computed.
+        seed: of the directions to begin with.
     """
     generator = np.random.Generator(np.random.Philox(key=seed))
-    step = 1e-3 if potential.dtype == np.float64 else 3e-2
+    step = 1e-3 if dtype == np.float64 else 3e-2
     values = np.empty(len(points))
     for k, point in enumerate(points):
-        indices = potential.minibatches.draw_outside_run(seed % (1 << 63), k)
-        direction = generator.standard_normal(potential.size)
+        direction = generator.standard_normal(points.shape[1])
         value = 0.0
         for _ in range(_ITERATIONS):
             direction /= np.linalg.norm(direction)
-            moved = [
-                potential.gradient((point + sign * step * direction).astype(potential.dtype), indices)
-                for sign in (1, -1)
-            ]
-            change = (moved[0].astype(np.float64) - moved[1]) / (2 * step)
+            ahead, behind = (gradient((point + sign * step * direction).astype(dtype)) for sign in (1, -1))
+            change = (ahead.astype(np.float64) - behind) / (2 * step)
             value = float(np.linalg.norm(change))
             if not np.isfinite(value) or value == 0:
                 break
