@@ -59,10 +59,10 @@ def test_a_step_size_that_is_to_be_found(file):
     out = file.parent / "plan"
     status, text = invoke(file, "--seconds", 1, "--max-workers", 4, "--out", out)
     assert status == 0, text
-    found = json.loads((out / "plan.json").read_text())["step_size"]["step_size"]
-    kernel = sg.SGLD(step_size="auto")
-    wanted = sg.find_step_size(gaussian(n_data=100), kernel, workers=2, gradients=20_000, progress=False)
-    assert 0.5 < found / wanted.step_size < 2  # the clock says how many gradients it may be found with
+    numbers = json.loads((out / "plan.json").read_text())
+    assert numbers["step_size"] is None
+    assert len(numbers["predictions"]) == 3
+    assert "the warm-up of a run finds it" in " ".join(text.split())
 
 
 def test_a_virtual_engine_is_refused(file, monkeypatch, capsys):

@@ -2,25 +2,23 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from stalegrad._internal.errors import ArgumentError, GradientError
 from stalegrad._internal.types import Array
-from stalegrad.analysis.diagnostics.step_finder import find_step_size
 from stalegrad.engines import Engine, Inline, available_cores
-from stalegrad.kernels import Kernel
+from stalegrad.kernels import Harmonic, Kernel
 from stalegrad.planning.timing import RoundTrip, call_seconds, median_and_variation, round_trip
 from stalegrad.potentials import Minibatches, Potential
 from stalegrad.protocol.chain import Chain
 from stalegrad.runs.jobs import JobFile
-from stalegrad.runs.prepare import kernels_for, with_numbers
+from stalegrad.runs.prepare import kernels_for, prepare
 from stalegrad.runs.result import Run, RunFailed
 from stalegrad.runs.sample import sample
-from stalegrad.runs.step_sizes import found_step_sizes
-from stalegrad.runs.warmup.warm_up import staleness_by_turns
+from stalegrad.runs.step_sizes import with_everything_found
 
 BATCH_FACTORS = (0.5, 1.0, 2.0, 4.0)
 """Minibatches of so many times J are timed."""
@@ -30,7 +28,6 @@ _ROUNDS = 2  # runs with each number of workers, of which the faster counts: oth
 _FEWEST_ROUNDS = 8  # gradients of each worker in a run, however long they take
 _FIRST_GUESS = 2e-4  # seconds of an exchange, before any has been seen
 _MOST_CALLS, _FEWEST_CALLS = 2000, 3
-_FEWEST_TO_FIND, _MOST_TO_FIND = 1000, 20_000  # gradients, of step_size = "auto"
 _DRAWS = 4  # kept of a run: where to measure the curvature
 _SHRINK, _ATTEMPTS = 1e-2, 4  # the step size of a job that diverges, to measure its times nevertheless
 
@@ -103,6 +100,8 @@ class Measured(NamedTuple):
     calibration: Calibration
     run: Run
     kernels: tuple[Kernel, ...]
+    warmed_up: bool = False
+    """Whether a warm-up has found step sizes, in coordinates of its own."""
 
 
 def calibrate(
@@ -124,20 +123,18 @@ def calibrate(
     if isinstance(engine, Inline):
         remedy = "Give one whose workers are real, such as --engine threads or --engine processes."
         raise ArgumentError("engine", job.engine, "has no times to measure: its time is virtual", remedy)
-    kernels = kernels_for(job.kernels(potential.n_data), job.settings.servers, potential)
+    kernels = kernels_for(job.kernels(potential.n_data) or Harmonic(), job.settings.servers, potential)
     report("gradients at several minibatch sizes")
     gradients, variation, busy = _time_gradients(potential, seconds / 5, seed)
-    if any(kernel.undecided for kernel in kernels):
-        report("step sizes that work")
-        staleness = staleness_by_turns(job.settings.workers, job.settings.max_staleness)
-        affordable = int(seconds / 4 / gradients[potential.batch_size])
-        budget = min(max(affordable, _FEWEST_TO_FIND), _MOST_TO_FIND)
-
-        def find(server: int, kernel: Kernel) -> float:
-            options: dict[str, Any] = {"staleness": staleness, "gradients": budget, "seed": seed, "progress": False}
-            return find_step_size(potential, kernel, **options).step_size
-
-        kernels = with_numbers(kernels, found_step_sizes(kernels, find), "Give a step size.")
+    warmed_up = any(kernel.undecided for kernel in kernels)
+    if warmed_up:
+        report("coordinates and step sizes that work")
+        settings = replace(job.settings, seed=seed)
+        found = with_everything_found(
+            prepare(potential, kernels, settings, engine="inline"), job.warmup_object(), burn_in=0,
+            own_architecture=True, progress=False,
+        )  # fmt: skip
+        potential, kernels = found.target, found.kernels
     report("updates")
     update = _time_updates(potential, kernels[0], seconds / 20, seed)
     runs = _Runs(job, potential, kernels, engine, seed)
@@ -171,7 +168,7 @@ def calibrate(
         round_trips=tuple(best[count][0] for count in counts),
         diverged=runs.diverged,
     )
-    return Measured(calibration, best[1][1], kernels)
+    return Measured(calibration, best[1][1], kernels, warmed_up)
 
 
 def worker_counts(cores: int, servers: int) -> tuple[int, ...]:

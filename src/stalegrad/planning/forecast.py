@@ -143,6 +143,8 @@ def predict(
 
 def _step_sizes(measured: Measured, potential: Potential, seconds: float) -> tuple[StepSizes | None, str]:
     """What is known of the step size, or why nothing is."""
+    if measured.warmed_up:
+        return None, "the warm-up of a run finds it, for the workers that the run has"
     each = measured.calibration.gradients[potential.batch_size]
     affordable = int(seconds / 4 / each)
     if 4 * affordable < FEWEST_GRADIENTS:  # a calibration may take a little longer than it was given, not much

@@ -66,19 +66,19 @@ class Coordinates:
 
     @property
     def size(self) -> int:
-        """n."""
+        """n, the number of parameters, which z and θ share."""
         return int(self.centre.size)
 
     @property
     def form(self) -> str:
-        """Dense, low rank or diagonal."""
+        """Its name: dense, rank k + diagonal, or diagonal."""
         if self.factor is not None:
             return "dense"
         return f"rank {len(self.basis)} + diagonal" if self.basis is not None and len(self.basis) else "diagonal"
 
     @property
     def bound(self) -> Any:
-        """What compiled code needs."""
+        """What compiled code needs of these coordinates."""
         return self._bound  # type: ignore[attr-defined]
 
     def original(self, z: Array) -> Array:
@@ -117,7 +117,7 @@ class Coordinates:
         return np.asarray(z.reshape(np.shape(theta)))
 
     def matrix(self) -> Array:
-        """S, (n, n), in float64."""
+        """S as a full matrix, (n, n), in float64."""
         if self.factor is not None:
             return self.factor.astype(np.float64)
         scale, basis, stretch = self._low_rank()
@@ -131,7 +131,7 @@ class Coordinates:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """What :meth:`arrays` gave."""
+        """The coordinates that :meth:`arrays` has taken apart."""
         names = [f.name for f in fields(cls)]
         unknown = sorted(set(arrays) - set(names))
         if unknown or "centre" not in arrays:

@@ -14,7 +14,7 @@ GOOD = MODEL + KERNEL + STEPS
 
 KEYS = (
     "A job takes: model, kernel, steps, workers, servers, max_staleness, policy, seed, burn_in, thin, "
-    "architecture, checkpoint_every, on_store_error, engine, engines, store."
+    "architecture, checkpoint_every, on_store_error, warmup, engine, engines, store."
 )
 
 BAD = {
@@ -26,10 +26,13 @@ BAD = {
     "YAML": ("steps: 100", "is not TOML: … (at line 1, column 6)"),
     "two lines": (GOOD + 'engine = "thr\neads"', "is not TOML: … (at line 4, column 14)"),
     # what is missing
-    "empty": ("", "model=None: is missing. model, kernel and steps must be given."),
-    "no model": (KERNEL + STEPS, "model=None: is missing. model, kernel and steps must be given."),
-    "no kernel": (MODEL + STEPS, "kernel=None: is missing. model, kernel and steps must be given."),
-    "no steps": (MODEL + KERNEL, "steps=None: is missing. model, kernel and steps must be given."),
+    "empty": ("", "model=None: is missing. model and steps must be given."),
+    "no model": (KERNEL + STEPS, "model=None: is missing. model and steps must be given."),
+    "warmup": (
+        MODEL + STEPS + "[warmup]\nbais = 0.1",
+        "warmup.bais=0.1: is not known. Did you mean 'bias'? It takes: bias, gradients, coordinates, ",
+    ),
+    "no steps": (MODEL + KERNEL, "steps=None: is missing. model and steps must be given."),
     "steps too low": (
         MODEL + '[kernel]\nname = "SGLD"\nstep_size = 1\nsteps = 5',
         "kernel.steps=5: belongs to the job, not to kernel. Keys of the job itself come before the first [table] of",

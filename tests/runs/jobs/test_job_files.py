@@ -12,7 +12,6 @@ import stalegrad as sg
 from stalegrad.engines import Inline, Processes, Ray, Threads
 from stalegrad.engines.simulation import LogNormal
 from stalegrad.kernels.schedules import Inverse
-from stalegrad.protocol.architectures import StaleGradients
 from stalegrad.protocol.settings import SETTINGS, Settings
 from stalegrad.runs.jobs import JobFile, ModelFunction
 
@@ -67,8 +66,8 @@ def test_little_need_be_said(write_job):
     arguments = arguments_of(job)
     assert arguments == {
         "kernel": sg.SGLD(step_size=1e-4), "engine": Threads(), "steps": 40, "servers": 1, "workers": 1,
-        "max_staleness": None, "policy": "drop", "seed": 0, "burn_in": 0, "thin": 1,
-        "architecture": StaleGradients(), "checkpoint_every": 60.0, "on_store_error": "stop",
+        "max_staleness": None, "policy": "drop", "seed": 0, "burn_in": None, "thin": 1,
+        "warmup": "auto", "architecture": None, "checkpoint_every": 60.0, "on_store_error": "stop",
     }  # fmt: skip
 
 
@@ -82,15 +81,16 @@ def test_all_can_be_said(write_job):
     assert arguments == {
         "kernel": sg.SGHMC(friction=10, step_size=Inverse(1e-2, 1e-3)), "engine": Inline(compute=LogNormal(0.02)),
         "steps": 400, "servers": 2, "workers": 3, "max_staleness": 16, "policy": "wait", "seed": 5, "burn_in": 100,
-        "thin": 3, "architecture": StaleGradients(), "store": path.parent / "runs" / "first", "checkpoint_every": 5,
-        "on_store_error": "continue",
+        "thin": 3, "warmup": "auto", "architecture": None, "store": path.parent / "runs" / "first",
+        "checkpoint_every": 5, "on_store_error": "continue",
     }  # fmt: skip
 
 
 def test_defaults_are_those_of_sample():
     theirs = inspect.signature(sg.sample).parameters
     ours = {f.name: f.default for f in fields(Settings)}
-    del ours["steps"], ours["architecture"]  # the first has none; None is StaleGradients() to sample
+    # the first has none; to sample None is StaleGradients(), and a burn-in that is chosen
+    del ours["steps"], ours["architecture"], ours["burn_in"]
     assert ours == {name: theirs[name].default for name in ours}
     assert set(SETTINGS) <= set(theirs)
     assert JobFile.engine == "threads"
@@ -290,3 +290,19 @@ class TestExamples:
         potential = ModelFunction("stalegrad.datasets.models:logistic", {"n_data": 5000, "dimensions": 3}).potential()
         run = sg.sample(potential, sg.SGLD(step_size=1e-4), steps=3000, burn_in=1000, engine="inline", progress=False)
         assert np.abs(run.estimate(lambda theta: theta).value - [1, 0, -1]).max() < 0.3  # some six deviations
+
+
+def test_a_kernel_need_not_be_named_and_the_warm_up_can_be_steered(write_job):
+    text = SMALL.replace('kernel = {name = "SGLD", step_size = 1e-4}', "") + "\n[warmup]\nbias = 0.02\n"
+    job = JobFile.read(write_job(text))
+    arguments = arguments_of(job)
+    assert (arguments["kernel"], arguments["burn_in"]) == (None, None)
+    assert arguments["warmup"] == sg.Warmup(bias=0.02)
+    assert JobFile.from_table(json.loads(json.dumps(job.table()))) == job
+
+
+def test_a_burn_in_of_zero_is_a_burn_in_that_was_given(write_job):
+    job = JobFile.read(write_job("burn_in = 0\nwarmup = false\n" + SMALL))
+    again = JobFile.from_table(json.loads(json.dumps(job.table())))
+    assert arguments_of(again)["burn_in"] == 0
+    assert arguments_of(again)["warmup"] is None

@@ -58,7 +58,7 @@ class InCoordinates(Potential):
         self.coordinates.pull(inner, out)
 
     def full_gradient(self, theta: Array) -> Array:
-        """∇V(z) on all data."""
+        """∇V(z) = Sᵀ∇U(c + S z) on all data."""
         return self.coordinates.pulled(self.potential.full_gradient(self.original(theta)))
 
     def variables(self, draws: Array) -> dict[str, Array]:

@@ -17,10 +17,13 @@
     [model.arguments]
     batch_size = 50
 
-    [kernel]                        # [[kernel]], once a server, gives each its own
+    [kernel]                        # without it, or without its numbers, they are found; [[kernel]] gives each its own
     name = "SGHMC"
     friction = 100.0
     step_size = {name = "Inverse", base = 1e-3}     # or a number, or "auto" to have one found
+
+    [warmup]                        # how to find what is not given, see stalegrad.Warmup; warmup = false for none
+    bias = 0.02
 
     [architecture]                  # who samples and who sends what, such as Shards; without it, workers send gradients
     name = "Downpour"
@@ -37,7 +40,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stalegrad._internal.errors import ArgumentError, JobError
 from stalegrad._internal.tables import Table, check_keys, check_table
@@ -45,10 +48,12 @@ from stalegrad.engines import Engine
 from stalegrad.engines.tables import ENGINES, named_engine
 from stalegrad.kernels import Kernel, kernel_from_table
 from stalegrad.potentials import Potential
+from stalegrad.protocol.architectures import StaleGradients
 from stalegrad.protocol.settings import SETTINGS, Settings
 from stalegrad.runs.jobs.model import ModelFunction, look_in
+from stalegrad.runs.warmup.options import Warmup
 
-_REQUIRED = ("model", "kernel", "steps")
+_REQUIRED = ("model", "steps")
 _ELSEWHERE = {
     "schedule": 'A schedule is the kernel\'s step size: kernel.step_size = {name = "Polynomial", a = 0.1}.',
     "step_size": "It belongs to the kernel: kernel.step_size.",
@@ -65,8 +70,11 @@ class JobFile:
 
     Args:
         model: the function that makes the potential.
-        kernel: the table of the sampler, or one for each server; see :mod:`stalegrad.kernels.tables`.
+        kernel: the table of the sampler, or one for each server; see :mod:`stalegrad.kernels.tables`. None to have one
+            chosen.
         settings: of the run; in a file they stand among the other keys.
+        warmup: the table of a :class:`stalegrad.Warmup`; None for the default, False for none.
+        chooses_burn_in: whether the file leaves the burn-in to be chosen.
         engine: the engine's name.
         engines: settings by the name of the engine they are for; see :mod:`stalegrad.engines.tables`.
         store: where the run is kept, or None if the file does not say.
@@ -75,8 +83,10 @@ class JobFile:
     """
 
     model: ModelFunction
-    kernel: Table | tuple[Table, ...]
+    kernel: Table | tuple[Table, ...] | None
     settings: Settings
+    warmup: Table | Literal[False] | None = None
+    chooses_burn_in: bool = True
     engine: str = "threads"
     engines: Mapping[str, Table] = field(default_factory=dict)
     store: Path | None = None
@@ -85,6 +95,7 @@ class JobFile:
 
     def __post_init__(self) -> None:
         self._check_engines()
+        self.warmup_object()
         self.kernels(n_data=1)  # whatever N is, what is wrong with a table is wrong now
 
     @classmethod
@@ -118,8 +129,9 @@ class JobFile:
     def changed(self, **changes: Any) -> "JobFile":
         """The same job with other settings, or another engine or store; those that are None stay as they are."""
         given = {name: value for name, value in changes.items() if value is not None}
+        chooses = self.chooses_burn_in and "burn_in" not in given
         settings = self.settings.changed(**{name: given.pop(name) for name in SETTINGS if name in given})
-        return replace(self, settings=settings, **given)
+        return replace(self, settings=settings, chooses_burn_in=chooses, **given)
 
     def at(self, address: str) -> "JobFile":
         """The same job on a cluster at this address, for engines that have one."""
@@ -129,17 +141,28 @@ class JobFile:
     def table(self) -> Table:
         """All of it but the place of the store, in plain types."""
         kernel = list(self.kernel) if isinstance(self.kernel, tuple) else self.kernel
+        asked = {"kernel": kernel, "warmup": self.warmup}
+        burn_in = {} if self.chooses_burn_in else {"burn_in": self.settings.burn_in}
         return {
-            "name": self.name, "folder": str(self.folder), "model": self.model.table(), "kernel": kernel,
-            **self.settings.table(), "engine": self.engine, "engines": dict(self.engines),
+            "name": self.name, "folder": str(self.folder), "model": self.model.table(),
+            **{key: value for key, value in asked.items() if value is not None}, **self.settings.table(), **burn_in,
+            "engine": self.engine, "engines": dict(self.engines),
         }  # fmt: skip
 
     def potential(self) -> Potential:
         """The model: its module is looked for in the file's folder, in the current one, then where Python looks."""
         return self.model.potential(self.folder, Path.cwd())
 
-    def kernels(self, n_data: int) -> Kernel | list[Kernel]:
-        """The sampler for a model of N data, or one for each server."""
+    def warmup_object(self) -> Warmup | Literal["auto"] | None:
+        """How to find what is not given, as :func:`stalegrad.sample` takes it."""
+        if self.warmup is None or self.warmup is False:
+            return "auto" if self.warmup is None else None
+        return Warmup.from_table(self.warmup)
+
+    def kernels(self, n_data: int) -> Kernel | list[Kernel] | None:
+        """The sampler for a model of N data, or one for each server; None to have one chosen."""
+        if self.kernel is None:
+            return None
         if not isinstance(self.kernel, tuple):
             return kernel_from_table(self.kernel, n_data=n_data)
         if len(self.kernel) != self.settings.servers:
@@ -156,12 +179,17 @@ class JobFile:
     def arguments(self, potential: Potential) -> dict[str, Any]:
         """What to call :func:`stalegrad.sample` with, besides the potential itself."""
         settings = {name: getattr(self.settings, name) for name in SETTINGS}
+        if self.chooses_burn_in:
+            settings["burn_in"] = None
+        if settings["architecture"] == StaleGradients():
+            settings["architecture"] = None
         stored = {} if self.store is None else {"store": self.store, "job": self.table()}
-        return {"kernel": self.kernels(potential.n_data), "engine": self.engine_object(), **settings, **stored}
+        found = {"kernel": self.kernels(potential.n_data), "warmup": self.warmup_object()}
+        return {**found, "engine": self.engine_object(), **settings, **stored}
 
     @classmethod
     def _from(cls, table: Table, folder: Path, name: str) -> "JobFile":
-        own = {f.name: f for f in fields(cls) if f.name not in ("settings", "folder", "name")}
+        own = {f.name: f for f in fields(cls) if f.name not in ("settings", "folder", "name", "chooses_burn_in")}
         known = ("model", "kernel", *SETTINGS, *(name for name in own if name not in ("model", "kernel")))
         for key, value in table.items():
             if key in _ELSEWHERE:
@@ -171,18 +199,19 @@ class JobFile:
         for key in _REQUIRED:
             if key not in table:
                 lost = next((where for where, inner in _inner(table) if key in inner), None)
-                remedy = f"It stands in [{lost}]. {_ABOVE}" if lost else "model, kernel and steps must be given."
+                remedy = f"It stands in [{lost}]. {_ABOVE}" if lost else "model and steps must be given."
                 raise ArgumentError(key, None, "is missing", remedy)
         if any(":" in str(inner.get("name", "")) for _, inner in _inner(table)) or ":" in str(table.get("engine", "")):
             look_in(folder)  # for classes of the user's own
         read = {key: value for key, value in table.items() if key in own}
         read["model"] = ModelFunction.read(table["model"], "model")
-        if isinstance(kernel := table["kernel"], list):
-            read["kernel"] = tuple(kernel)
+        if isinstance(kernel := table.get("kernel"), list):
+            kernel = tuple(kernel)
+        read["kernel"] = kernel
         if "store" in table:
             read["store"] = _store(table["store"], folder)
         settings = Settings.from_table({key: value for key, value in table.items() if key in SETTINGS})
-        return cls(**read, settings=settings, folder=folder, name=name)
+        return cls(**read, settings=settings, folder=folder, name=name, chooses_burn_in="burn_in" not in table)
 
     def _check_engines(self) -> None:
         if isinstance(self.engine, Mapping):

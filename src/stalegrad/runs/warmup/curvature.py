@@ -9,9 +9,9 @@ from stalegrad.potentials import Potential
 from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.potentials.wrappers.whitened import InCoordinates
 
-MOST_DENSE = 400
-"""Parameters up to which S is a full matrix: its product with a gradient then takes some 50 µs, and the Hessian 800
-gradients on all data, or on a part of them."""
+MOST_DENSE = 600
+"""Parameters up to which S is a full matrix: it takes n² multiplications an update, and its Hessian 2n gradients on all
+data, or on a part of them."""
 
 _WIDEST = 1e6
 """A direction along which nothing curves is taken to be so many times wider than the unit of its coordinates."""

@@ -12,7 +12,8 @@ from stalegrad.potentials.wrappers.whitened import InCoordinates
 from stalegrad.runs.warmup.curvature import bowl, whitening
 from stalegrad.runs.warmup.scales import units
 
-_ROUNDS = 8
+_ROUNDS, _FEW_ROUNDS = 8, 3  # the second where a Hessian is dear
+_DEAR = 200  # parameters
 _PASSES = (200, 60)  # full gradients of the first round, and of each of the others
 _CLOSE = 1e-3  # ½ |∇V|² in whitened coordinates, about U(θ) − U(θ*), at which a mode counts as found
 
@@ -28,21 +29,26 @@ class Mode(NamedTuple):
     """√(2(U − U*)) as the slope there says, in standard deviations."""
 
 
-def dense_mode(potential: Potential, start: Array, *, rounds: int = _ROUNDS) -> Mode:
+def dense_mode(potential: Potential, start: Array) -> Mode:
     """L-BFGS in coordinates that are whitened again and again, until no slope is left.
 
     Args:
         potential: U, whose full gradients are used.
         start: θ_0.
-        rounds: at most so many Hessians, of 2n full gradients each.
     """
     dtype = potential.dtype
     coordinates = Coordinates(np.asarray(start, dtype), scale=units(potential, start).astype(dtype))
-    return refined(potential, coordinates, rounds=rounds)
+    return refined(potential, coordinates, rounds=_ROUNDS if potential.size <= _DEAR else _FEW_ROUNDS)
 
 
-def refined(potential: Potential, coordinates: Coordinates, *, rounds: int = _ROUNDS) -> Mode:
-    """The search from coordinates whose units are about right, at their centre."""
+def refined(potential: Potential, coordinates: Coordinates, *, rounds: int) -> Mode:
+    """The search from coordinates whose units are about right, at their centre.
+
+    Args:
+        potential: U, whose full gradients are used.
+        coordinates: where to begin.
+        rounds: at most so many Hessians, of 2n full gradients each.
+    """
     left, found = np.inf, False
     for number in range(rounds):
         target = InCoordinates(potential, coordinates)

@@ -47,7 +47,7 @@ class Fixed(Wrapper):
         return self._indices is None
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
-        """g̃ of the model, counted."""
+        """g̃ of the model, and count the data that it saw."""
         self._counter.data += len(indices)
         return self.potential.gradient(theta, indices)
 
@@ -90,11 +90,11 @@ class PilotModel(Wrapper):
         return ceil(self.batch_size / self.potential.batch_size)
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
-        """g̃, counted."""
+        """g̃ of the model, and count the data that it saw."""
         self._counter.data += len(indices)
         return self.potential.gradient(theta, indices)
 
     def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
-        """g̃ of every row, counted."""
+        """g̃ of every row, and count the data that they saw."""
         self._counter.data += indices.size
         self.potential.gradients(theta, indices, out)

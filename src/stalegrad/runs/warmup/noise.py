@@ -30,7 +30,7 @@ class Noise(NamedTuple):
 
     @property
     def anchored(self) -> bool:
-        """Whether gradients have control variates."""
+        """Whether gradients have control variates at the centre."""
         return self.coordinates.anchor_gradient is not None
 
 

@@ -27,7 +27,7 @@ class Warmup:
         gradients: the most gradients on minibatches of the pilot chains; None for a quarter of those of the run,
             between 8,000 and 40,000.
         coordinates: the form of S: ``"dense"``, ``"low-rank"`` (plus diagonal), ``"diagonal"``, or ``"auto"``: dense
-            up to 400 parameters, low rank up to 20,000. Beyond that, where models are networks without a mode to speak
+            up to 600 parameters, low rank up to 20,000. Beyond that, where models are networks without a mode to speak
             of, chains run in θ itself, and the warm-up finds step size and friction alone.
         control_variates: whether gradients are corrected by those at the centre of the coordinates
             (:class:`~stalegrad.potentials.ControlVariates`), which doubles their cost and may take away most of their

@@ -30,6 +30,7 @@ _STEP = 0.6  # of the inverse root of the largest curvature seen
 _LONGEST = 0.5
 _TRIES = 8
 _KEPT = 400  # draws of a chain, at most
+_MOST_NUMBERS = 1 << 25  # of all draws together
 _SURE = 4.0  # standard errors
 
 
@@ -115,7 +116,8 @@ def pilot(
         settled = window > 1 and seen.rhat < 1.1 and (as_expected or (correction < 1.3 and shift < 0.3))
         every = steps / draws.shape[1]
         last = settled or left - steps * rows < _SHORTEST * rows
-        if not as_expected:
+        # With many parameters a few short chains know less of their scales than the curvature does.
+        if not as_expected and (coordinates.factor is not None or (coordinates.form == "diagonal" and seen.rhat < 1.2)):
             updated = corrected(coordinates, seen)
             z = updated.inverse(coordinates.original(draws))
             coordinates, draws = updated, z
@@ -176,7 +178,8 @@ def _walk(
     for _ in range(_TRIES):
         kernel = Harmonic(step_size=h, friction=_FRICTION, temperature=temperature)
         chain = Chain(kernel, points, seed, _CHAIN)
-        keep = np.unique(np.linspace(steps // 2, steps - 1, _KEPT).astype(int))
+        most = max(4, min(_KEPT, _MOST_NUMBERS // points.size))
+        keep = np.unique(np.linspace(steps // 2, steps - 1, most).astype(int))
         kept = np.empty((len(points), len(keep), target.size), np.float64)
         places = {int(update): place for place, update in enumerate(keep)}
 

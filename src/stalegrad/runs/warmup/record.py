@@ -61,7 +61,7 @@ class WarmupRecord:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], path: str = "warmup") -> Self:
-        """What :meth:`table` gave."""
+        """The record that :meth:`table` has put into plain types."""
         names = [f.name for f in fields(cls)]
         check_table(table, path, f"It has: {', '.join(names)}.")
         if sorted(table) != sorted(names):
@@ -77,10 +77,13 @@ class WarmupRecord:
         noise = f"gradient variance {self.noise:.2g}"
         if self.control_variates:
             noise += f" with control variates ({self.plain_noise:.2g} without)"
+        corrected = (
+            f"; the pilot chains moved their centre by {self.shift:.2g} standard deviations and corrected a scale "
+            f"{self.correction:.2g}-fold, at most"
+        )
         lines = [
-            f"warm-up: {mode}; {cost}",
-            f"  chains run {where}; the pilot chains moved their centre by {self.shift:.2g} standard deviations and "
-            f"corrected a scale {self.correction:.2g}-fold, at most",
+            f"warm-up: {mode + '; ' if self.coordinates else ''}{cost}",
+            f"  chains run {where}{corrected if self.coordinates else ', of which there are too many to change'}",
             f"  there: largest curvature {self.curvature:.3g} at most places, {noise}, gradients {self.staleness} "
             "updates old",
             f"  so: {self.kernel}({chose}), which forgets in {self.forgetting:.3g} updates; burn_in={self.burn_in:,}"

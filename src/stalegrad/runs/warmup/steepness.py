@@ -11,14 +11,14 @@ _ITERATIONS = 6
 
 
 class Steepness(NamedTuple):
-    """Curvatures at some points."""
+    """The curvatures that were seen at some points."""
 
     points: Array
     """The largest at each, (point,)."""
 
     @property
     def largest(self) -> float:
-        """Of all points."""
+        """That of the steepest of all points."""
         return float(self.points.max())
 
     @property
@@ -41,12 +41,12 @@ def steepness(gradient: Callable[[Array], Array], points: Array, dtype: np.dtype
     step = 1e-3 if dtype == np.float64 else 3e-2
     values = np.empty(len(points))
     for k, point in enumerate(points):
-        direction = generator.standard_normal(points.shape[1])
+        direction: Array = np.asarray(generator.standard_normal(points.shape[1]))
         value = 0.0
         for _ in range(_ITERATIONS):
-            direction /= np.linalg.norm(direction)
+            direction = np.asarray(direction / np.linalg.norm(direction))
             ahead, behind = (gradient((point + sign * step * direction).astype(dtype)) for sign in (1, -1))
-            change = (ahead.astype(np.float64) - behind) / (2 * step)
+            change: Array = np.asarray((ahead.astype(np.float64) - behind) / (2 * step))
             value = float(np.linalg.norm(change))
             if not np.isfinite(value) or value == 0:
                 break

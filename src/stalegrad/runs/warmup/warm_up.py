@@ -16,6 +16,7 @@ from stalegrad._internal.progress_bar import Report, progress_bar
 from stalegrad._internal.tables import Table
 from stalegrad._internal.text import printable
 from stalegrad._internal.types import Array
+from stalegrad.analysis.diagnostics.step_finder import LEAST_GRADIENTS
 from stalegrad.kernels import Kernel
 from stalegrad.potentials import Potential
 from stalegrad.potentials.coordinates import Coordinates
@@ -25,6 +26,7 @@ from stalegrad.protocol.architectures import StaleGradients
 from stalegrad.protocol.settings import Settings
 from stalegrad.runs.prepare import Prepared, with_architecture, with_numbers
 from stalegrad.runs.warmup.landscape import explore
+from stalegrad.runs.warmup.large import MOST_WHITENED, found_for_network, memory_of
 from stalegrad.runs.warmup.model import Counter
 from stalegrad.runs.warmup.noise import with_less_noise
 from stalegrad.runs.warmup.options import Warmup
@@ -34,6 +36,7 @@ from stalegrad.runs.warmup.steps import Conditions, chosen, forgetting
 
 _LEAST_PILOT, _MOST_PILOT = 8_000, 40_000
 _PILOT_SHARE = 0.25
+_NOISY = 8.0  # times as long a step without noise is worth a word
 _BURN_IN = 8.0  # times the time to forget
 
 
@@ -72,13 +75,15 @@ def warmed_up(
         own_architecture: whether the user gave one; if not, the server owns the linear part of gradients.
         progress: show a bar meanwhile, and say what was found.
     """
-    if not own_architecture:
+    large = run.potential.size > MOST_WHITENED
+    if not own_architecture and not large:
         settings = replace(run.settings, architecture=StaleGradients(linear=1.0))
         run = replace(run, settings=with_architecture(settings, run.potential, run.kernels, even=run.team.even))
 
     def find() -> Found:
         with progress_bar(shown=progress) as report:
-            found = _Search(run, options, burn_in, report).run()
+            search = _Search(run, options, burn_in, report)
+            found = search.run_for_network() if large else search.run()
         if progress:
             print(printable(str(WarmupRecord.from_table(found.record))), file=sys.stderr)
         return found
@@ -86,8 +91,8 @@ def warmed_up(
     found = run.team.broadcast(find, _encoded, _decoded)
     return replace(
         run, kernels=with_numbers(run.kernels, found.numbers, "Give a number."), start=found.start,
-        initial=found.start, coordinates=found.coordinates, warmup=found.record,
-        settings=replace(run.settings, burn_in=found.burn_in),
+        initial=run.initial if found.coordinates is None else found.start, coordinates=found.coordinates,
+        warmup=found.record, settings=replace(run.settings, burn_in=found.burn_in),
     )  # fmt: skip
 
 
@@ -123,6 +128,7 @@ class _Search:
             {name: float(getattr(full, name)) for name in kernel.missing}
             for kernel, full in zip(self._run.kernels, kernels, strict=True)
         ]
+        self._advise_batch(kernels, conditions)
         memory = max(forgetting(kernel, conditions) for kernel in kernels)
         memory = max(memory, seen.relaxation / min(float(kernel.schedule(0)) for kernel in kernels))
         burn_in = self._burn_in_for(memory)
@@ -137,6 +143,46 @@ class _Search:
             passes=data / potential.n_data, concerns=tuple(self._concerns),
         )  # fmt: skip
         return Found(noise.coordinates, numbers, start, burn_in, record.table())
+
+    def run_for_network(self) -> Found:
+        """Step size and friction alone, in the coordinates of θ."""
+        self._report("step size and friction", 0.1)
+        run, settings, options = self._run, self._settings, self._options
+        staleness = staleness_by_turns(settings.workers, settings.max_staleness)
+        budget = max(LEAST_GRADIENTS, min(self._budget(), settings.servers * settings.steps // 10))
+        found = {
+            kernel: found_for_network(
+                run.potential, kernel, run.start[0], staleness=staleness, bias=options.bias, gradients=budget,
+                seed=self._seed,
+            )
+            for kernel in dict.fromkeys(run.kernels)
+        }  # fmt: skip
+        numbers = [{name: float(getattr(found[k][0], name)) for name in k.missing} for k in run.kernels]
+        first, how = found[run.kernels[0]]
+        memory = max(memory_of(*one, staleness) for one in found.values())
+        record = WarmupRecord(
+            mode=False, coordinates="", correction=1.0, shift=0.0, pilot_rhat=1.0,
+            curvature=0.0 if how is None else how.curvature, steepest=0.0 if how is None else how.curvature,
+            noise=0.0 if how is None else how.noise, plain_noise=0.0 if how is None else how.noise,
+            control_variates=False, staleness=staleness, kernel=type(first).__name__, numbers=tuple(numbers),
+            forgetting=memory, burn_in=(burn_in := self._burn_in_for(memory)), burn_in_chosen=self._burn_in is None,
+            gradients=sum(how.gradients for _, how in found.values() if how is not None), passes=0.0,
+            concerns=tuple(self._concerns),
+        )  # fmt: skip
+        return Found(None, numbers, run.start, burn_in, record.table())
+
+    def _advise_batch(self, kernels: Sequence[Kernel], conditions: Conditions) -> None:
+        """Say so where minibatches are so noisy that steps have to be short."""
+        quiet = replace(conditions, noise=0.0)
+        pairs = zip(self._run.kernels, kernels, strict=True)
+        gains = [float(chosen(own, quiet).schedule(0)) / float(k.schedule(0)) for own, k in pairs if own.undecided]
+        if gains and max(gains) > _NOISY:
+            potential = self._potential
+            batch = min(potential.n_data, ceil(potential.batch_size * max(gains)))
+            self._concerns.append(
+                f"the noise of minibatches of {potential.batch_size:,} makes steps {max(gains):.0f} times shorter than "
+                f"the posterior needs: batch_size={batch:,} would mix about so much faster an update"
+            )
 
     def _budget(self) -> int:
         if self._options.gradients is not None:

@@ -9,10 +9,10 @@ from stalegrad.potentials.mode import find_mode
 from stalegrad.potentials.wrappers.whitened import InCoordinates
 from stalegrad.runs.warmup.mode import Mode
 
-_PASSES = 150
-_PROBES = 16  # random vectors of the diagonal
+_PASSES = 150  # on a part of the data
+_PROBES = 48  # random vectors of the diagonal
 _DIRECTIONS = 24  # of Lanczos' method
-_LEAST = 0.05  # of the median: no diagonal entry is taken to be smaller
+_LEAST = 0.2  # of the median: no diagonal entry is taken to be smaller
 _OUTSTANDING = 2.0  # a direction whose curvature differs from 1 by less than this factor is left to the diagonal
 _CLOSE = 0.1  # of √n standard deviations, that a mode may be off
 
@@ -21,7 +21,7 @@ def wide_mode(potential: Potential, start: Array, *, low_rank: bool, seed: int) 
     """L-BFGS, the diagonal of the Hessian by Hutchinson's method, and its outstanding directions by Lanczos'.
 
     With random signs v the mean of v ∘ ∇²U v is the diagonal of ∇²U. In the coordinates that it gives, Lanczos' method
-    finds the ends of the spectrum: (150 + 2 · 16 + 2 · 24) gradients of the potential in all, whatever n is.
+    finds the ends of the spectrum: (150 + 2 · 48 + 2 · 24) gradients of the potential in all, whatever n is.
 
     Args:
         potential: U, whose full gradients are used.
