@@ -7,9 +7,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-import stalegrad as sg
 from stalegrad import cli
-from stalegrad.datasets.models import gaussian
 
 JOB = """
 steps = 2000

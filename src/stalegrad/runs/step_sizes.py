@@ -29,10 +29,11 @@ def with_everything_found(
     if warmup is not None and warmup != "auto" and not isinstance(warmup, Warmup):
         remedy = "Give sg.Warmup(...), 'auto', or None for none."
         raise ArgumentError("warmup", warmup, f"is a {type(warmup).__name__}, not a Warmup", remedy)
-    possible = can_warm_up(run.potential, run.settings)
+    possible = can_warm_up(run.potential, run.kernels, run.settings)
     if isinstance(warmup, Warmup) and not possible:
         name, made = type(run.potential).__name__, type(run.settings.architecture).__name__
-        problem = f"does not go with {name} and {made}: it needs plain gradients, and chains that sample one law"
+        problem = f"does not go with {name}, {made} and this kernel: it needs plain gradients, chains that sample one "
+        problem += "law, and a sampler whose theory is known and that learns no metric of its own"
         raise ArgumentError("warmup", warmup, problem, "Give warmup=None and a kernel with its numbers.")
     if isinstance(warmup, Warmup) or (warmup == "auto" and possible and any(k.undecided for k in run.kernels)):
         options = warmup if isinstance(warmup, Warmup) else Warmup()

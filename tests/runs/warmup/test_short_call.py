@@ -108,3 +108,13 @@ def test_without_a_warm_up_a_friction_is_not_found():
     model, *_ = regression()
     with pytest.raises(sg.ArgumentError, match="friction='auto': is found by the warm-up alone"):
         sg.sample(model, sg.SGHMC(step_size=1e-3), steps=5, warmup=None, engine="inline", progress=False)
+
+
+@pytest.mark.parametrize("kernel", [sg.PSGLD(), sg.SGLD()], ids=str)
+def test_where_there_can_be_no_warm_up_a_step_size_is_found_as_before(kernel):
+    model, *_ = regression(scales=(1.0, 2.0, 0.5), batch_size=40)
+    wrapped = model if kernel.learns_metric else sg.potentials.svrg(model, refresh=5)
+    run = sg.sample(wrapped, kernel, steps=30, engine="inline", progress=False)
+    assert run.warmup is None
+    with pytest.raises(sg.ArgumentError, match="does not go with"):
+        sg.sample(wrapped, kernel, steps=30, warmup=sg.Warmup(), engine="inline", progress=False)

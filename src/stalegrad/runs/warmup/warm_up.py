@@ -52,10 +52,11 @@ class Found(NamedTuple):
     record: Table
 
 
-def can_warm_up(potential: Potential, settings: Settings) -> bool:
-    """Whether a model can be looked at in other coordinates, and all chains sample its posterior."""
+def can_warm_up(potential: Potential, kernels: Sequence[Kernel], settings: Settings) -> bool:
+    """Whether a model can be looked at in other coordinates, and all chains sample its posterior there."""
     plain = not potential.addressed and not isinstance(potential, NaturalPotential) and potential.epoch == 1
-    return plain and settings.architecture.one_law
+    fit = all(k.has_theory() and not k.learns_metric and k.temperature > 0 for k in kernels if k.undecided)
+    return plain and fit and settings.architecture.one_law
 
 
 def staleness_by_turns(workers: int, max_staleness: int | None) -> int:
