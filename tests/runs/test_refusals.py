@@ -53,7 +53,7 @@ NUMBERS = [
     *whole_numbers(sample, "servers", 1, 2**16),
     *whole_numbers(sample, "seed", 0, 2**64 - 1),
     *whole_numbers(sample, "max_staleness", 0, optional=True),
-    *whole_numbers(sample, "burn_in", 0),
+    *whole_numbers(sample, "burn_in", 0, optional=True),
     *whole_numbers(sample, "thin", 1),
     *whole_numbers(sample, "repeats", 1, 2**16, optional=True),
     *whole_numbers(replay, "seed", 0, 2**64 - 1, optional=True),

@@ -126,16 +126,16 @@ def sample(
     chosen = engine if engine is not None else "threads" if repeats is None else "inline"
     sampler = Harmonic() if kernel is None else kernel
     prepared = prepare(potential, sampler, settings, engine=chosen, initial=initial)
-    prepared = with_everything_found(
-        prepared, warmup, burn_in=burn_in, own_architecture=architecture is not None, progress=progress
-    )
     functions = _functions(functions)
     if repeats is not None and not isinstance(prepared.engine, Inline):
         raise ArgumentError("repeats", repeats, f"does not go with engine {engine!r}", "Use engine='inline'.")
+    if store is not None and repeats is not None:
+        problem, remedy = "does not go with repeats", "Store runs one by one, with seeds of each."
+        raise ArgumentError("store", store, problem, remedy)
+    prepared = with_everything_found(
+        prepared, warmup, burn_in=burn_in, own_architecture=architecture is not None, progress=progress
+    )
     if store is not None:
-        if repeats is not None:
-            problem, remedy = "does not go with repeats", "Store runs one by one, with seeds of each."
-            raise ArgumentError("store", store, problem, remedy)
         from stalegrad.runs.storage import Storage  # Zarr takes a while to import
 
         return _run_stored(Storage.create(store, prepared, job=job), progress, functions)
