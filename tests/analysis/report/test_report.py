@@ -14,10 +14,10 @@ import stalegrad as sg
 from stalegrad.analysis.diagnostics import Finding, Findings, Measurement
 from stalegrad.analysis.diagnostics.checks.mixing import RHAT_LIMIT
 from stalegrad.analysis.report import write_report
-from stalegrad.analysis.report.recipe import kernel_code
 from stalegrad.analysis.report.summaries import Summary, estimates_table, mixing_table
 from stalegrad.engines import Event, Inline, Timing
 from stalegrad.kernels import kernel_table
+from stalegrad.kernels.code import kernel_code
 from stalegrad.protocol.trace import Trace
 
 DATA = np.random.Generator(np.random.Philox(key=12)).standard_normal((40, 5))
@@ -210,7 +210,7 @@ def test_findings_are_told_with_what_to_do(run, tmp_path):
     findings = Findings((bad,), measured, {"gradient noise": "needs the model"})
     reader = read(tmp_path, run, findings=findings)
     for words in (
-        "1 warning fired.", "R-hat of theta[3] is 1.31.", "It matters.", "What to do: Set steps=1000.",
+        "1 warning fired.", "R-hat of theta[3] is 1.31.", "It matters.", "What helps: Set steps=1000.",
         "1% of the gradients were dropped", "not checked: needs the model",
     ):  # fmt: skip
         assert words in reader.text
