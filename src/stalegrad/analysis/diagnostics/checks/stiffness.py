@@ -100,7 +100,7 @@ def check_staleness(evidence: Evidence) -> Checked:
     recorded = [chain.staleness_counts for chain in evidence.trace.chains]
     if not any(counts.largest for counts in recorded):
         raise NotChecked("no gradient was stale")
-    lags = [Lag.of(_after(chain, evidence.trace.burn_in)) for chain in evidence.trace.chains]
+    lags = _lags(evidence)
     errors = [(_error(evidence, s, lags[s]), _error(evidence, s, FRESH)) for s in _chains(evidence)]
     added = [stale - fresh if np.isfinite(fresh) else 0.0 for stale, fresh in errors]
     chain = int(np.argmax(np.abs(added)))
@@ -116,6 +116,10 @@ def check_staleness(evidence: Evidence) -> Checked:
     why = "A gradient that comes late pushes past the mode, as a negative friction would."
     remedy = f"A shorter step{_fewer_workers(evidence, chain, mean)}."
     return measured, Finding(measured, _severity(figure), why, remedy, Advice(step=longest_factor(evidence)))
+
+
+def _lags(evidence: Evidence) -> list[Lag]:
+    return [Lag.of(_after(chain, evidence.trace.burn_in)) for chain in evidence.trace.chains]
 
 
 def _after(chain: ChainTrace, burn_in: int) -> StalenessCounts:
@@ -180,7 +184,7 @@ def longest_factor(evidence: Evidence, most: float = 1.0) -> float:
         evidence: the run, with its model and kernels.
         most: the largest factor to try.
     """
-    lags = [Lag.of(_after(chain, evidence.trace.burn_in)) for chain in evidence.trace.chains]
+    lags = _lags(evidence)
 
     def fine(factor: float) -> bool:
         steps = evidence.steps * factor
