@@ -105,14 +105,15 @@ def _judged(evidence: Evidence, ess: float, name: str) -> tuple[Measurement, Fin
 def _longer(evidence: Evidence, ess: float) -> tuple[Advice, str]:
     """More steps where they would help: where the draws wanted can be had in ten times the updates."""
     if not evidence.arrived:
-        return Advice(warmup=True), "More steps alone would take too long: the chains have not arrived."
+        return Advice(warmup=True), "More of the same is no remedy: the chains have not arrived."
     if evidence.draws.shape[1] >= FEWEST_DRAWS and farthest_modes(evidence)[0] > MODES_APART:
         return NOTHING, "More steps do not help: the chains sit in different modes."
     longer = _RESERVE * _wanted(evidence) / max(ess, 1.0)
     if longer > LONGEST:
-        words = "More steps alone would take too long: coordinates in which all directions mix alike."
+        words = f"Some {longer:.2g} times the updates would be needed: no remedy, but other coordinates are one."
         return Advice(longer=longer, warmup=True), words
-    return Advice(longer=max(longer, _RESERVE)), "More steps, or chains, of this length help."
+    longer = max(longer, _RESERVE)
+    return Advice(longer=longer), f"Some {longer:.2g} times the draws would be enough."
 
 
 def _wanted(evidence: Evidence) -> float:
