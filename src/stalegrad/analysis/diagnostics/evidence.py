@@ -196,6 +196,14 @@ class Evidence:
             gradients=3 * self.gradients // 8, seed=self.trace.seed,
         )  # fmt: skip
 
+    @property
+    def curvature_if_known(self) -> Curvature | None:
+        """The same, or None where it cannot be measured, for checks that can do without."""
+        try:
+            return self.curvature
+        except NotChecked:
+            return None
+
     @cached_property
     def mean_curvature(self) -> float:
         """The mean curvature at the same draws, for the last eighth."""

@@ -106,7 +106,7 @@ class Recommendation:
         return f"sg.sample({', '.join(['potential', *kernel, *words])})"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
+        """All of it in types that JSON has, and the call as text."""
         plain = {
             name: value if isinstance(value, int | float | str) else architecture_table(value)
             for name, value in self.settings.items()

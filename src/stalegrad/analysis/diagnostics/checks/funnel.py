@@ -86,7 +86,8 @@ def _widest_change(values: Array, names: list[str]) -> tuple[float, str, str]:
 
 def _curvatures(evidence: Evidence) -> float:
     """By how many times the narrowest width differs between the draws at which it was measured; 1 if it was not."""
-    if evidence.potential is None or not evidence.kernels:
+    curvature = evidence.curvature_if_known
+    if curvature is None:
         return 1.0
-    points = evidence.curvature.points
+    points = curvature.points
     return float(np.sqrt(points.max() / points.min())) if points.min() > 0 else 1.0

@@ -31,16 +31,13 @@ def check_scales(evidence: Evidence) -> tuple[Measurement, Finding | None]:
     if evidence.warmed:
         raise NotChecked("the warm-up has seen to it")
     values, index = evidence.parameters
-    scale: Array | float = 1.0
-    if evidence.potential is not None and evidence.kernels and evidence.kernels[0].learns_metric:
-        scale = evidence.scale
-        values = values / (scale[index] if isinstance(scale, np.ndarray) else scale)
+    curvature = evidence.curvature_if_known
+    if curvature is not None and isinstance(evidence.scale, np.ndarray):
+        values = values / evidence.scale[index]
     widest, narrowest = _widths(values)
     how = "of the draws"
-    if evidence.potential is not None and evidence.kernels and evidence.curvature.value > 0:
-        steepest = float(evidence.curvature.value) ** -0.5
-        if steepest < narrowest:
-            narrowest, how = steepest, "of the draws and of the largest curvature"
+    if curvature is not None and curvature.value > 0 and curvature.value**-0.5 < narrowest:
+        narrowest, how = curvature.value**-0.5, "of the draws and of the largest curvature"
     ratio = widest / narrowest if narrowest > 0 else 1.0
     what = f"the widest direction {how} is {ratio:,.3g} times as wide as the narrowest"
     measured = Measurement("scales", ratio, LIMIT, what)
