@@ -33,11 +33,12 @@ class Travel(NamedTuple):
 def arrived(values: npt.ArrayLike) -> Array:
     """Whether no chain is still on its way, in the shape of one φ; chains too short to tell have arrived.
 
-    >>> arrived(np.linspace(0, 1, 40)[None]), arrived(np.linspace(0, 1, 10)[None])
-    (array(False), array(True))
+    >>> bool(arrived(np.linspace(0, 1, 40)[None])), bool(arrived(np.linspace(0, 1, 10)[None]))
+    (False, True)
     """
     phi = np.asarray(values)
-    return np.ones(phi.shape[2:], bool) if phi.shape[1] < FEWEST_DRAWS else ~travel(phi).travelling
+    short = phi.shape[1] < FEWEST_DRAWS
+    return np.ones(phi.shape[2:], bool) if short else np.asarray(~travel(phi).travelling)
 
 
 def travel(values: npt.ArrayLike) -> Travel:
@@ -56,8 +57,8 @@ def travel(values: npt.ArrayLike) -> Travel:
         values: φ of every draw, (chain, draw, …), at least 20 draws of each chain.
 
     >>> noise = np.random.Generator(np.random.Philox(3)).normal(size=(2, 400))
-    >>> travel(noise).travelling, travel(noise + np.linspace(0, 20, 400)).travelling
-    (array(False), array(True))
+    >>> bool(travel(noise).travelling), bool(travel(noise + np.linspace(0, 20, 400)).travelling)
+    (False, True)
     """
     phi = finite_array("values", values, np.dtype(np.float64))
     if phi.ndim < 2 or phi.shape[1] < FEWEST_DRAWS:
@@ -73,4 +74,4 @@ def travel(values: npt.ArrayLike) -> Travel:
     moving = (distance >= FAR) & (late * np.sign(whole) >= MOVING * last)
     chain = np.argmax(distance + moving * distance.max(axis=0), axis=0)
     farthest = np.take_along_axis(distance, chain[None], axis=0)[0]
-    return Travel(farthest, np.asarray(chain), np.any(moving, axis=0))
+    return Travel(np.asarray(farthest), np.asarray(chain), np.asarray(np.any(moving, axis=0)))
