@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
-from stalegrad.analysis.report.recipe import kernel_code
 from stalegrad.kernels import kernel_table
+from stalegrad.kernels.code import kernel_code
 from stalegrad.testing import KERNELS, small_model
 
 

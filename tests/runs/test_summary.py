@@ -36,6 +36,16 @@ def test_numbers_are_those_of_the_run():
     assert (summary.size, summary.events, summary.wall_seconds) == (3, {}, None)
 
 
+def test_a_chain_that_has_not_arrived_has_no_standard_error():
+    run = sampled()
+    way = np.array(run.draws)
+    way[0, :, 1] += np.linspace(0, 100, 300)
+    summary = summarise(replace(run, draws=way))
+    assert [math.isnan(each.standard_error) for each in summary.parameters] == [False, True, False]
+    assert [math.isnan(each.ess) for each in summary.parameters] == [False, True, False]
+    assert summary.table()["parameters"][1]["standard_error"] is None
+
+
 def test_dropped_gradients_and_faults_are_counted():
     run = sampled(workers=6, max_staleness=4)
     assert run.trace.chains[0].steps == 300

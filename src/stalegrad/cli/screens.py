@@ -170,17 +170,20 @@ def _parameters(summary: Summary) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for p in summary.parameters[:: -(-len(summary.parameters) // _ROWS)]:
         mean = plus_minus(p.mean, p.standard_error).replace("-", "−")
-        table.add_row(_text(p.name), mean, f"{p.deviation:.3g}", _number(p.rhat, ".3f"), f"{p.ess:,.0f}")
+        table.add_row(_text(p.name), mean, f"{p.deviation:.3g}", _number(p.rhat, ".3f"), _number(p.ess, ",.0f"))
     return table
 
 
 def _worst(summary: Summary) -> str:
-    least = min(summary.parameters, key=lambda p: p.ess)
+    least = min(summary.parameters, key=lambda p: math.inf if math.isnan(p.ess) else p.ess)
     largest = max(summary.parameters, key=lambda p: -math.inf if math.isnan(p.rhat) else p.rhat)
     looked, size = len(summary.parameters), summary.size
     text = f"Of {'all' if looked == size else f'{looked} out of'} {_count(size, 'parameter')}"
     if not math.isnan(largest.rhat):
         text += f" the largest R-hat is {largest.rhat:.3f}, of {largest.name};"
+    travelling = sum(math.isnan(p.ess) for p in summary.parameters)
+    if travelling:
+        return f"{text} {_count(travelling, 'parameter')} shown with ± ? have not arrived, and have no standard error."
     return f"{text} the smallest ESS is {least.ess:,.0f}, of {least.name}."
 
 

@@ -10,7 +10,7 @@ estimate from a minibatch of J data,
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -109,6 +109,14 @@ class Potential(ABC):
     def variables(self, draws: Array) -> dict[str, Array]:
         """Draws of θ, (…, n), as named variables, each (…, its shape). Models with constrained parameters transform."""
         return split(draws, self.layout)
+
+    def predictions(self, rows: int) -> Callable[[Array], Array] | None:
+        """What the model predicts for at most so many of its own data, as a function of θ; None if it does not say.
+
+        A network says it: its weights have no meaning of their own, so a run of it is judged by what it predicts. The
+        coefficients of a regression do have one, and are judged themselves.
+        """
+        return None
 
     def initial(self) -> Array:
         """Where a chain starts unless the user says otherwise: a fresh copy. The origin by default."""

@@ -221,16 +221,21 @@ class Run:
         gradients: int | None = None,
         step_halving: bool = False,
     ) -> Findings:
-        """How far to trust the run: a finding for everything that is wrong, with its figure and what to set.
+        """How far to trust the run: a finding for everything that is wrong, and one recommendation for all of them.
 
-        From the draws and the trace alone: chains that disagree, too few effective draws, the kinetic temperature, and
-        dropped gradients. With the potential also the configurational temperature, the step size and the staleness
-        against the largest curvature, and gradient noise against the injected noise.
+        From the draws and the trace alone: chains that have not arrived, a start that is among the draws, chains that
+        sit in different modes or disagree, too few effective draws, funnels, heavy tails, scales that differ too much,
+        the kinetic temperature, and dropped gradients. With the potential also the configurational temperature, the
+        step size and the staleness against the largest curvature, and gradient noise against the injected noise.
+
+        ``findings.recommendation`` is a call whose numbers suit all findings, and is printed below them;
+        ``sg.sample(potential, **findings.recommendation.arguments)`` makes it.
 
         Args:
             potential: the model.
             kernel: the sampler, or one per chain; by default what the trace says it was.
-            functions: test functions of one draw, by name, whose mixing is looked at besides that of the parameters.
+            functions: test functions of one draw, by name, such as ``{"p": model.predictive(X)}``. With any, and with
+                a network, which says itself what it predicts, the run is judged by them; parameters are reported only.
             gradients: how many minibatch gradients may be computed, 64 at least; by default a hundredth of the run's
                 own, between 64 and 1,024.
             step_halving: also run everything again at half the step size, inline, and compare averages of the

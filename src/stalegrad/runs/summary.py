@@ -13,7 +13,9 @@ from stalegrad._internal.tables import Table
 from stalegrad._internal.types import Array
 from stalegrad.analysis.diagnostics import LEAST_DRAWS, convergence
 from stalegrad.analysis.estimates import effective_sample_size, estimate
+from stalegrad.analysis.estimates.arrival import arrived
 from stalegrad.analysis.estimates.draw_blocks import draw_blocks
+from stalegrad.potentials.names import component_name
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.runs.result import Run
 
@@ -39,7 +41,7 @@ class ParameterSummary:
     name: str
     mean: float
     standard_error: float
-    """Monte Carlo error of the mean, see :func:`stalegrad.analysis.estimates.mcse`."""
+    """Monte Carlo error of the mean, see :func:`stalegrad.analysis.estimates.mcse`; NaN before chains have arrived."""
     deviation: float
     """Standard deviation of the draws: the posterior's, as far as the chains have seen it."""
     rhat: float
@@ -95,7 +97,7 @@ def _parameters(run: Run, most: int) -> tuple[ParameterSummary, ...]:
     if run.draws.ndim != 3 or run.draws.shape[1] < LEAST_DRAWS:
         return ()  # repetitions are for averages over them, not for a look at one
     chosen = _spread(run.variables(np.asarray(run.draws[0, :1])), most)
-    places: list[tuple[str, Any]] = [(name, (..., *index)) for name, index in chosen]
+    places: list[tuple[str, Any]] = [(name, (..., *np.unravel_index(within, shape))) for name, shape, within in chosen]
 
     def columns(draws: Array) -> Array:
         variables = run.variables(draws)
@@ -108,8 +110,10 @@ def _parameters(run: Run, most: int) -> tuple[ParameterSummary, ...]:
     # The error of the mean is that of the batches' mean: variance / ESS, of draws as of batches.
     spread = means.reshape(-1, len(chosen)).var(0)
     ess = effective_sample_size(means) * np.divide(variance, spread, out=np.ones_like(spread), where=spread > 0)
-    names = [f"{name}[{', '.join(map(str, index))}]" if index else name for name, index in chosen]
-    rows = zip(names, averages.value, averages.standard_error, deviation, rhat, ess, strict=True)
+    names = [component_name(*component) for component in chosen]
+    there = arrived(spaced)
+    errors, ess = np.where(there, averages.standard_error, np.nan), np.where(there, ess, np.nan)
+    rows = zip(names, averages.value, errors, deviation, rhat, ess, strict=True)
     return tuple(ParameterSummary(name, *map(float, numbers)) for name, *numbers in rows)
 
 
@@ -148,14 +152,13 @@ def _batch_means(run: Run, columns: Callable[[Array], Array], count: int) -> tup
     return sums / weights[..., None] + first, weights, np.concatenate(spaced, axis=1), variance
 
 
-def _spread(variables: dict[str, Array], most: int) -> list[tuple[str, tuple[int, ...]]]:
-    """The names and indices of entries from all over the variables (draw, …), evenly spaced from the first one on."""
+def _spread(variables: dict[str, Array], most: int) -> list[tuple[str, tuple[int, ...], int]]:
+    """Entries from all over the variables (draw, …), evenly spaced from the first one on: name, shape, number in it."""
     shapes = {name: values.shape[1:] for name, values in variables.items()}
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
     chosen = []
     for place in np.linspace(0, ends[-1], min(most, ends[-1]), endpoint=False).astype(int):
         which = int(np.searchsorted(ends, place, side="right"))
         name, shape = list(shapes.items())[which]
-        within = place - ends[which] + math.prod(shape)
-        chosen.append((name, tuple(int(k) for k in np.unravel_index(within, shape))))
+        chosen.append((name, shape, int(place - ends[which] + math.prod(shape))))
     return chosen

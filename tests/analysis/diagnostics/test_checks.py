@@ -8,7 +8,7 @@ import pytest
 
 import stalegrad as sg
 from stalegrad.analysis.diagnostics.checks.dropped import check_dropped
-from stalegrad.analysis.diagnostics.checks.noise import check_gradient_noise
+from stalegrad.analysis.diagnostics.checks.noise import batch_size_for, check_gradient_noise
 from stalegrad.analysis.diagnostics.checks.stiffness import LIMIT, Lag, check_staleness, check_step_size, expected_error
 from stalegrad.analysis.diagnostics.checks.temperatures import (
     check_configurational_temperature,
@@ -126,7 +126,7 @@ class TestStepSizeAndStaleness:
         workers = int(re.search(r"no more than (\d+) workers", finding.remedy)[1])
         errors = [expected_error(kernel, Lag.constant(tau), CURVATURE) for tau in range(10)]
         assert errors[workers - 1] <= LIMIT < errors[workers]
-        advised = float(re.search(r"step_size=([0-9.e-]+[0-9])", finding.remedy)[1])
+        advised = finding.advice.step * kernel.step_size
         lag = Lag(np.bincount(np.minimum(np.arange(50), 9)) / 50)
         error = expected_error(kernel.with_step_size(advised), lag, CURVATURE)
         assert 0.7 * LIMIT / 2 < error <= LIMIT / 2
@@ -169,9 +169,8 @@ class TestGradientNoise:
         measured, finding = check_gradient_noise(
             evidence(normal(1, 400, 6) / 5, kernel, potential=model, gradients=1600)
         )
-        advised = float(re.search(r"step_size=([0-9.e-]+[0-9])", finding.remedy)[1])
-        assert advised == pytest.approx(1e-3 * measured.limit / (2 * measured.figure), rel=0.05)
-        batch = int(re.search(r"batch_size=([\d,]+)", finding.remedy)[1].replace(",", ""))
+        assert finding.advice.noise == pytest.approx(measured.limit / (2 * measured.figure))
+        batch = batch_size_for(model, finding.advice.noise)
         rest = 0.0 if scheme == "replacement" else 1 / 400
         left = (1 / batch - rest) / (1 / 4 - rest)
         assert left == pytest.approx(measured.limit / (2 * measured.figure), rel=0.1)
@@ -208,4 +207,4 @@ def test_the_advised_bound_is_that_of_all_gradients_and_not_of_those_that_kept_t
     given = evidence(normal(1, 100, 2), sg.SGLD(step_size=0.1))
     measured, finding = check_dropped(replace(given, trace=sg.Trace((trace,))))
     assert measured.figure == 0.5
-    assert "max_staleness=7," in finding.remedy
+    assert finding.advice.max_staleness == 7

@@ -11,13 +11,13 @@ import pytest
 from PIL import Image
 
 import stalegrad as sg
-from stalegrad.analysis.diagnostics import Finding, Findings, Measurement
+from stalegrad.analysis.diagnostics import Finding, Findings, Measurement, Recommendation
 from stalegrad.analysis.diagnostics.checks.mixing import RHAT_LIMIT
 from stalegrad.analysis.report import write_report
-from stalegrad.analysis.report.recipe import kernel_code
 from stalegrad.analysis.report.summaries import Summary, estimates_table, mixing_table
 from stalegrad.engines import Event, Inline, Timing
 from stalegrad.kernels import kernel_table
+from stalegrad.kernels.code import kernel_code
 from stalegrad.protocol.trace import Trace
 
 DATA = np.random.Generator(np.random.Philox(key=12)).standard_normal((40, 5))
@@ -210,7 +210,7 @@ def test_findings_are_told_with_what_to_do(run, tmp_path):
     findings = Findings((bad,), measured, {"gradient noise": "needs the model"})
     reader = read(tmp_path, run, findings=findings)
     for words in (
-        "1 warning fired.", "R-hat of theta[3] is 1.31.", "It matters.", "What to do: Set steps=1000.",
+        "1 warning fired.", "R-hat of theta[3] is 1.31.", "It matters.", "What helps: Set steps=1000.",
         "1% of the gradients were dropped", "not checked: needs the model",
     ):  # fmt: skip
         assert words in reader.text
@@ -219,6 +219,28 @@ def test_findings_are_told_with_what_to_do(run, tmp_path):
     well = read(tmp_path, run, findings=Findings((), measured))
     assert "No warning fired. 2 checks were made, and all figures are in order." in well.text
     assert "verdict good" in well.values("div", "class")
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_what_to_do_is_said_once_as_a_call(run, tmp_path):
+    recommended = Recommendation({"steps": 9000}, (sg.SGLD(step_size=0.01),), 64, "Write it non-centred.")
+    bad = found("R-hat", "R-hat of theta[3] is 1.31", remedy="More draws.")
+    text = read(tmp_path, run, findings=Findings((bad,), (bad.measurement,), {}, recommended)).text
+    for words in (
+        "Write it non-centred.",
+        "batch_size=64",
+        "sg.sample(potential, sg.SGLD(step_size=0.01), steps=9_000)",
+    ):
+        assert text.count(words) == 1
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_a_chain_that_has_not_arrived_has_no_standard_error(run, tmp_path):
+    noise = np.random.Generator(np.random.Philox(key=1)).standard_normal((2, 135))
+    way = {"φ": noise + np.linspace(0, 50, 135), "ψ": noise}
+    text = read(tmp_path, run, functions=way, parameters=None).text
+    assert "A chain of φ is still on its way to the posterior" in text
+    assert text.count("± ?") == 1
 
 
 @pytest.mark.usefixtures("unpainted")

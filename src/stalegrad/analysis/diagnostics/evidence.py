@@ -1,9 +1,9 @@
 """What the checks look at: a run's draws and trace, and, where the model is at hand, fresh gradients at some draws."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,24 +12,39 @@ from stalegrad._internal.types import Array
 from stalegrad.analysis.diagnostics.curvature import Curvature, largest_curvature, mean_curvature
 from stalegrad.analysis.diagnostics.gradient_noise import GradientNoise, gradient_noise
 from stalegrad.analysis.diagnostics.probes import Probes, probe
+from stalegrad.analysis.estimates.arrival import FEWEST_DRAWS, Travel, travel
 from stalegrad.kernels import Kernel, kernel_from_table
 from stalegrad.potentials import Potential
 from stalegrad.potentials.coordinates import Coordinates
+from stalegrad.potentials.names import component_name, parameter_names
 from stalegrad.potentials.wrappers.whitened import InCoordinates
+from stalegrad.protocol.settings import Settings
 from stalegrad.protocol.trace import Trace
 
 MOST_PARAMETERS = 256
-"""So many parameters, evenly chosen, are looked at one by one."""
+"""So many parameters, or predictions, evenly chosen, are looked at one by one."""
 
 MOST_DRAWS = 2048
 """So many draws of a chain, evenly chosen; fewer where there are more than eight chains."""
 
-FEWEST_DRAWS = 20
-"""With fewer draws of a chain its mean and standard error say nothing yet."""
+
+PARAMETERS = "parameters"
+PREDICTIONS = "predictions"
+_LIVELY = 0.01  # of the largest standard deviation
 
 
 class NotChecked(StalegradError):
     """A check that cannot be made; the message says why."""
+
+
+class Quantities(NamedTuple):
+    """Numbers of every draw that belong together."""
+
+    kind: str
+    """“parameters”, “predictions”, or the name of a test function."""
+    names: list[str]
+    values: Array
+    """(chain, draw, quantity) in float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +59,9 @@ class Evidence:
         kernels: of each chain; empty if they are not known.
         potential: the model, or None.
         functions: values of test functions by name, each (chain, draw, …).
+        predictions: what the model predicts for some of its data, (chain, draw, …); None if it does not say.
         gradients: how many minibatch gradients may be computed.
+        warmed: whether the chains ran in the coordinates of a warm-up.
     """
 
     draws: Any
@@ -54,7 +71,9 @@ class Evidence:
     kernels: tuple[Kernel, ...] = ()
     potential: Potential | None = None
     functions: Mapping[str, Array] = field(default_factory=dict)
+    predictions: Array | None = None
     gradients: int = 64
+    warmed: bool = False
 
     @cached_property
     def parameters(self) -> tuple[Array, Array]:
@@ -65,10 +84,78 @@ class Evidence:
         chosen = np.asarray(self.draws[:, ::every, ::each], np.float64)
         return chosen, np.arange(0, size, each)
 
+    @cached_property
+    def weights(self) -> Quantities:
+        """Those parameters under their names, of which the model or the trace knows the layout."""
+        values, index = self.parameters
+        return Quantities(PARAMETERS, parameter_names(self._layout, index.tolist()), values)
+
+    @cached_property
+    def judged(self) -> tuple[Quantities, ...]:
+        """What decides whether the run is to be trusted: test functions and predictions, or else the parameters.
+
+        The weights of a network may be permuted and rescaled without any change of what it says. So where it is known
+        what the draws are for, weights are reported and not judged.
+        """
+        found = []
+        for name, phi in self.functions.items():
+            flat = phi.reshape(*phi.shape[:2], -1)
+            found.append(Quantities(name, [component_name(name, phi.shape[2:], k) for k in range(flat.shape[2])], flat))
+        if self.predictions is not None:
+            shape = self.predictions.shape[2:]
+            flat = self.predictions.reshape(*self.predictions.shape[:2], -1)
+            spread = flat.std(axis=(0, 1))
+            lively = np.flatnonzero(spread >= _LIVELY * spread.max(initial=0.0))  # others hardly depend on θ
+            lively = lively[:: -(-len(lively) // MOST_PARAMETERS)]
+            names = [component_name("prediction", shape, int(k)) for k in lively]
+            found.append(Quantities(PREDICTIONS, names, flat[:, :, lively]))
+        return tuple(found) or (self.weights,)
+
+    @property
+    def judges_weights(self) -> bool:
+        """Whether parameters are judged themselves."""
+        return self.judged[0] is self.weights
+
+    def need_weights(self) -> Quantities:
+        """The parameters, where they are judged and have arrived."""
+        if not self.judges_weights:
+            raise NotChecked("of weights, and this run is judged by what it predicts")
+        return self.weights
+
+    @cached_property
+    def travels(self) -> tuple[Travel, ...]:
+        """How far each of the judged quantities still travels."""
+        return tuple(travel(group.values) for group in self.judged)
+
+    @property
+    def arrived(self) -> bool:
+        """Whether no chain is known to be still on its way."""
+        return self.draws.shape[1] < FEWEST_DRAWS or not any(np.any(each.travelling) for each in self.travels)
+
+    def need_arrived(self) -> None:
+        """Refuse chains that are still travelling, of which draws say nothing."""
+        if not self.arrived:
+            raise NotChecked("the chains have not arrived")
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Of the run, as far as its trace tells."""
+        trace = self.trace
+        steps = min(chain.steps for chain in trace.chains)
+        if trace.record is not None:
+            return replace(trace.record.settings, steps=max(steps, 1))
+        return Settings(steps=max(steps, 1), servers=len(trace), workers=trace.workers)
+
+    @property
+    def _layout(self) -> Mapping[str, tuple[int, ...]]:
+        if self.potential is not None:
+            return self.potential.layout
+        return {"theta": (self.draws.shape[2],)} if self.trace.record is None else self.trace.record.model.layout
+
     @property
     def steps(self) -> Array:
         """The mean step size of each chain's draws."""
-        return np.asarray(self.step_sizes.mean(axis=1))
+        return mean_steps(self.step_sizes)
 
     def need_draws(self) -> None:
         """Refuse a run too short to say anything about."""
@@ -111,6 +198,14 @@ class Evidence:
             gradients=3 * self.gradients // 8, seed=self.trace.seed,
         )  # fmt: skip
 
+    @property
+    def curvature_if_known(self) -> Curvature | None:
+        """The same, or None where it cannot be measured, for checks that can do without."""
+        try:
+            return self.curvature
+        except NotChecked:
+            return None
+
     @cached_property
     def mean_curvature(self) -> float:
         """The mean curvature at the same draws, for the last eighth."""
@@ -147,6 +242,12 @@ class _Inverted:
 
     def __getitem__(self, key: Any) -> Array:
         return self._coordinates.inverse(np.asarray(self._draws[key]))
+
+
+def mean_steps(step_sizes: Array) -> Array:
+    """The mean step size of each chain's draws, (chain, draw), without rounding where they are all the same."""
+    same = np.ptp(step_sizes, axis=1) == 0
+    return np.asarray(np.where(same, step_sizes[:, 0], step_sizes.mean(axis=1)), np.float64)
 
 
 def described_kernels(trace: Trace, steps: Array) -> tuple[Kernel, ...]:

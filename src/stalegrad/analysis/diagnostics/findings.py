@@ -1,17 +1,23 @@
-"""What a diagnosis says: the figure of every check, and a finding for each that is on the wrong side of its limit."""
+"""What a diagnosis says: the figure of every check, a finding for each that is on the wrong side of its limit, and one
+recommendation for all of them together.
+"""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from stalegrad._internal.numbers_file import without_nan
 from stalegrad._internal.text import printable
+from stalegrad.analysis.diagnostics.recommendation import NOTHING, Advice, Recommendation
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 Severity = Literal["warning", "serious"]
 """``"warning"``: estimates are off by more than their standard errors say. ``"serious"``: do not use them."""
+
+_COLUMNS = 80
 
 
 @dataclass(frozen=True)
@@ -39,13 +45,15 @@ class Finding:
         measurement: the figure, its limit, and both in words.
         severity: how bad it is.
         why: why it matters.
-        remedy: what to set.
+        remedy: what helps, in words. The numbers to set are in the recommendation, which is one for all findings.
+        advice: what it asks of the next run.
     """
 
     measurement: Measurement
     severity: Severity
     why: str
     remedy: str
+    advice: Advice = NOTHING
 
     @property
     def name(self) -> str:
@@ -72,7 +80,8 @@ class Finding:
         }
 
     def __str__(self) -> str:
-        return f"{self.severity}: {self.name}: {self.measurement.what}. {self.why} {self.remedy}"
+        text = f"{self.severity}: {self.name}: {self.measurement.what}. {self.why} {self.remedy}"
+        return _wrapped(text)
 
 
 @dataclass(frozen=True)
@@ -83,20 +92,24 @@ class Findings(Sequence[Finding]):
         findings: what is wrong, the worst first.
         measurements: what every check measured, also those that are in order.
         skipped: checks that could not be made, with the reason.
+        recommendation: what to do about all findings together; None where there is nothing to do.
 
     >>> measured = Measurement("dropped gradients", 0.4, 0.1, "40% of the gradients were dropped")
-    >>> found = Findings((Finding(measured, "warning", "Their work is lost.", "Set max_staleness=8."),), (measured,))
+    >>> found = Findings((Finding(measured, "warning", "Their work is lost.", "A looser bound helps."),), (measured,))
     >>> print(found)
-    warning: dropped gradients: 40% of the gradients were dropped. Their work is lost. Set max_staleness=8.
+    warning: dropped gradients: 40% of the gradients were dropped. Their work is
+      lost. A looser bound helps.
     >>> found.ok, len(found), found[0].figure
     (False, 1, 0.4)
-    >>> print(Findings((), (measured,), {"gradient noise": "needs the potential"}))
-    no findings in 1 check (1 not made)
+    >>> print(Findings((), (measured,), {"gradient noise": "needs the model: give potential="}))
+    no findings in 1 check
+    not checked: gradient noise (needs the model: give potential=)
     """
 
     findings: tuple[Finding, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
+    recommendation: Recommendation | None = None
 
     @property
     def ok(self) -> bool:
@@ -115,6 +128,7 @@ class Findings(Sequence[Finding]):
             "findings": [finding.as_dict() for finding in self.findings],
             "measurements": [without_nan(asdict(measurement)) for measurement in self.measurements],
             "skipped": dict(self.skipped),
+            "recommendation": None if self.recommendation is None else self.recommendation.as_dict(),
         }
 
     @overload
@@ -128,10 +142,22 @@ class Findings(Sequence[Finding]):
         return len(self.findings)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.findings)) if self.findings else self._all_is_well()
+        lines = [str(finding) for finding in self.findings] or [self._all_is_well()]
+        if self.skipped:
+            lines.append(_wrapped(f"not checked: {self.unchecked()}"))
+        if self.recommendation is not None:
+            lines.append(f"\n{self.recommendation}")
+        return "\n".join(lines)
+
+    def unchecked(self) -> str:
+        """Which checks were not made and why, one reason after the other."""
+        by_reason: dict[str, list[str]] = {}
+        for name, reason in self.skipped.items():
+            by_reason.setdefault(reason, []).append(name)
+        return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in by_reason.items())
 
     def __rich__(self) -> "RenderableType":
-        """A table of all figures, and below it what to do about those that are wrong."""
+        """A table of all figures, below it what is wrong, and last what to do."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
@@ -147,8 +173,13 @@ class Findings(Sequence[Finding]):
             table.add_row(measured.name, f"{measured.figure:.3g}", f"{measured.limit:.3g}", verdict)
         for name, reason in self.skipped.items():
             table.add_row(name, "", "", Text(printable(f"not checked: {reason}"), "dim"))
-        return Group(table, *(Text(printable(f"\n{finding}")) for finding in self.findings))
+        below = [*self.findings, *([] if self.recommendation is None else [self.recommendation])]
+        return Group(table, *(Text(printable(f"\n{each}")) for each in below))
 
     def _all_is_well(self) -> str:
-        made, left = len(self.measurements), len(self.skipped)
-        return f"no findings in {made} check{'s' * (made != 1)}" + (f" ({left} not made)" if left else "")
+        made = len(self.measurements)
+        return f"no findings in {made} check{'s' * (made != 1)}"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, _COLUMNS, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

@@ -73,7 +73,11 @@ def plus_minus(value: float, error: float, digits: int = 1) -> str:
     ('0.3241 ± 0.0003', '12300 ± 200', '(3.21 ± 0.01)e-07', '2.5 ± 0')
     >>> plus_minus(0.32414, 0.00031, digits=2), plus_minus(12345.6, 210.0, digits=2), plus_minus(-0.04, 1.0, digits=2)
     ('0.32414 ± 0.00031', '12350 ± 210', '-0.0 ± 1.0')
+    >>> plus_minus(2.5, np.nan)  # of a chain that has not arrived
+    '2.5 ± ?'
     """
+    if np.isnan(error):
+        return f"{value:.6g} ± ?"
     if not (np.isfinite(value) and np.isfinite(error)) or error <= 0:
         return f"{value:.6g} ± {error:.1g}"
     rounded = float(f"{error:.{digits - 1}e}")

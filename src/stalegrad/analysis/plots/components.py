@@ -14,6 +14,7 @@ import numpy as np
 
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array, IntArray
+from stalegrad.potentials.names import component_name
 
 BLOCK_ENTRIES = 1 << 22
 """16 MB in float32."""
@@ -83,15 +84,6 @@ class Components:
             inside = (wanted >= self._starts[name]) & (wanted < self._starts[name] + flat.shape[1])
             picked[:, inside] = flat[:, wanted[inside] - self._starts[name]]
         return picked
-
-
-def component_name(name: str, shape: tuple[int, ...], index: int) -> str:
-    """What component number ``index`` of a variable of this shape is called.
-
-    >>> component_name("w", (2, 3), 4), component_name("b", (), 0)
-    ('w[1, 1]', 'b')
-    """
-    return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
 
 
 def blocks(chain: Any, every: int = 1) -> Iterator[Array]:

@@ -11,8 +11,9 @@ from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.analysis.estimates import effective_sample_size
 from stalegrad.analysis.estimates.draws import LEAST_DRAWS
-from stalegrad.analysis.plots.components import Components, blocks, component_name, stride
+from stalegrad.analysis.plots.components import Components, blocks, stride
 from stalegrad.analysis.sampled import Sampled
+from stalegrad.potentials.names import component_name
 from stalegrad.protocol.draws import Thinning
 
 MOST_COMPONENTS = 8

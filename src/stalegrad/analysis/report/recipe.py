@@ -1,20 +1,16 @@
 """How to reproduce a run: bit for bit from its trace, or anew."""
 
 import json
-import re
 import shlex
 from collections.abc import Mapping
 from textwrap import wrap
-from typing import Any
 
-from stalegrad._internal.tables import OPAQUE
 from stalegrad.analysis.report.markup import code, paragraph, section
 from stalegrad.analysis.report.material import Material
-from stalegrad.analysis.report.settings import counted, kernel_name, kernel_settings
+from stalegrad.analysis.report.settings import counted
+from stalegrad.kernels.code import kernel_code, literal
 from stalegrad.protocol.architectures import architecture_table
 
-_DEFAULTS = {"temperature": 1.0}
-_HOMES = {"step_size": "sg.schedules.", "metric": "sg.metrics."}
 _IN = "    "
 
 
@@ -64,22 +60,10 @@ def sample_code(material: Material) -> str:
     words = [
         "model,",
         "kernel,",
-        *(f"{key}={_literal(value)}," for key, value in arguments.items() if value is not None),
+        *(f"{key}={literal(value)}," for key, value in arguments.items() if value is not None),
         *_architecture(material),
     ]
     return "\n".join(["run = sg.sample(", *wrap(" ".join(words), 76, initial_indent=_IN, subsequent_indent=_IN), ")"])
-
-
-def kernel_code(kernel: Mapping[str, Any]) -> str:
-    """The kernel as one would write it.
-
-    >>> kernel_code({"name": "SGLD", "step_size": 0.001, "temperature": 1.0})
-    'sg.SGLD(step_size=0.001)'
-    """
-    if "name" not in kernel:
-        return f"...  # {kernel_name(kernel)}"
-    given = {k: v for k, v in kernel_settings(kernel).items() if k not in _DEFAULTS or v != _DEFAULTS[k]}
-    return f"sg.{kernel_name(kernel)}({', '.join(f'{k}={_setting(k, v)}' for k, v in given.items())})"
 
 
 def _model_and_kernel(material: Material) -> list[str]:
@@ -98,7 +82,7 @@ def _architecture(material: Material) -> list[str]:
     table = architecture_table(material.run.trace.architecture)
     if not table or "name" not in table:
         return []
-    settings = ", ".join(f"{name}={_literal(value)}" for name, value in table.items() if name != "name")
+    settings = ", ".join(f"{name}={literal(value)}" for name, value in table.items() if name != "name")
     return [*f"architecture=sg.{table['name']}({settings}),".split()]
 
 
@@ -110,30 +94,8 @@ def _model(material: Material) -> list[str]:
     if not isinstance(model, Mapping) or not function:
         size = material.run.draws.shape[-1]
         return [f"model = ...  # the potential of this run, with {counted(size, 'parameter')}"]
-    arguments = ", ".join(f"{name}={_literal(value)}" for name, value in (model.get("arguments") or {}).items())
+    arguments = ", ".join(f"{name}={literal(value)}" for name, value in (model.get("arguments") or {}).items())
     return [f"from {module} import {function}", f"model = {function}({arguments})"]
-
-
-def _setting(name: str, value: Any) -> str:
-    """A step size that is no number is a schedule, and metrics are objects, too; of functions there is the name."""
-    if isinstance(value, Mapping) and OPAQUE in value:
-        words = str(value[OPAQUE])
-        function = re.fullmatch(r"function (?:.*\.)?([\w<>]+)", words)
-        if function:
-            return "..." if function[1] == "<lambda>" else function[1]
-        return f"{_HOMES.get(name, 'sg.')}{words}"
-    if isinstance(value, Mapping) and "name" in value:
-        inner = ", ".join(f"{k}={_literal(v)}" for k, v in value.items() if k != "name")
-        return f"{_HOMES.get(name, '')}{value['name']}({inner})"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!r}: {_setting(name, entry)}" for key, entry in value.items()) + "}"
-    return _literal(value)
-
-
-def _literal(value: Any) -> str:
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return f"{value:_}" if isinstance(value, int) and not isinstance(value, bool) else repr(value)
 
 
 def _commands(material: Material) -> str:

@@ -150,6 +150,12 @@ def _estimates(material: Material) -> str:
     )
     if not material.summaries:
         return section("estimates", _CONTENTS["estimates"], paragraph("There are no draws yet."))
+    travelling = [each.name for each in material.summaries if not each.problem and np.isnan(each.error)]
+    if travelling:
+        note = (
+            f"A chain of {', '.join(travelling)} is still on its way to the posterior: what is shown is an average "
+            f"over the way, which has no standard error. {note}"
+        )
     lengths = {len(chain) for chain in chain_draws(material.run)}
     uneven = (
         f"The chains differ in length. Averages are over the {min(lengths):,} draws that each of them has, as in "

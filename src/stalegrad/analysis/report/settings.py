@@ -7,12 +7,12 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from stalegrad._internal.tables import OPAQUE
 from stalegrad._internal.text import duration
 from stalegrad.analysis.plots.components import Components
 from stalegrad.analysis.plots.quantities import chain_draws, virtual_time
 from stalegrad.analysis.report.markup import code, definitions, folded, section
 from stalegrad.analysis.report.material import Material
+from stalegrad.kernels.code import kernel_name, kernel_settings
 from stalegrad.protocol.architectures import architecture_table
 
 _PACKAGES = ("stalegrad", "numpy", "numba", "matplotlib", "arviz-stats")
@@ -48,16 +48,6 @@ def counted(number: int, noun: str) -> str:
     ('1 worker', '1,200 draws')
     """
     return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
-def kernel_name(kernel: Mapping[str, Any]) -> str:
-    """The kernel of a table from a trace, such as SGLD."""
-    return str(kernel.get("name") or kernel.get(OPAQUE) or kernel)
-
-
-def kernel_settings(kernel: Mapping[str, Any]) -> dict[str, Any]:
-    """Its settings by name, without those that are not set."""
-    return {name: value for name, value in kernel.items() if name not in ("name", OPAQUE) and value is not None}
 
 
 def versions() -> str:

@@ -9,6 +9,7 @@ from stalegrad._internal.types import Array
 from stalegrad.analysis.diagnostics import convergence
 from stalegrad.analysis.diagnostics.checks.mixing import RHAT_LIMIT
 from stalegrad.analysis.estimates import estimate
+from stalegrad.analysis.estimates.arrival import arrived
 from stalegrad.analysis.estimates.posterior_average import plus_minus
 from stalegrad.analysis.plots import Quantity
 from stalegrad.analysis.report.text_table import TextTable, minus, rounded
@@ -26,11 +27,11 @@ class Summary:
         draws: that all chains have, of all together.
         problem: why the numbers below are NaN; empty if they are not.
         value: φ̂.
-        error: its Monte Carlo standard error.
+        error: its Monte Carlo standard error; NaN where a chain has not arrived, and there is none.
         spread: the posterior's standard deviation.
         low, high: between them lie 90 % of the posterior.
         rhat: rank-normalised split R-hat; of a single chain, that of its two halves.
-        ess: bulk effective sample size.
+        ess: bulk effective sample size; NaN likewise.
     """
 
     name: str
@@ -52,18 +53,19 @@ def summarise(quantity: Quantity) -> Summary:
         return Summary(quantity.name, draws, quantity.problem)
     values, weights = quantity.common, quantity.weights
     average = estimate(values, step_sizes=weights)
+    there = bool(arrived(values))
     mixing = convergence(_halves(values) if len(values) == 1 and quantity.length >= 8 else values)
     low, high = np.quantile(values, _TAILS, weights=weights, method="inverted_cdf")
     return Summary(
         quantity.name,
         draws,
         value=float(average),
-        error=float(average.standard_error),
+        error=float(average.standard_error) if there else nan,
         spread=float(np.sqrt(np.average((values - float(average)) ** 2, weights=weights))),
         low=float(low),
         high=float(high),
         rhat=float(mixing.rhat),
-        ess=float(mixing.ess),
+        ess=float(mixing.ess) if there else nan,
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from stalegrad.analysis.diagnostics import Finding, Findings
 from stalegrad.analysis.diagnostics.checks.mixing import RHAT_LIMIT
 from stalegrad.analysis.report.captions import shown
-from stalegrad.analysis.report.markup import definitions, folded, paragraph, section, table
+from stalegrad.analysis.report.markup import code, definitions, folded, paragraph, section, table
 from stalegrad.analysis.report.material import Material
 from stalegrad.analysis.report.summaries import largest_rhat, mixing_table
 
@@ -36,7 +36,8 @@ def verdict(material: Material) -> str:
 def trust(material: Material) -> str:
     """The section with the findings, what the checks measured, and how well the chains mix."""
     return section(
-        "trust", "How far to trust it", *map(_finding, material.findings or ()), _checks(material),
+        "trust", "How far to trust it", *map(_finding, material.findings or ()),
+        _recommended(material), _checks(material),
         table(mixing_table(material.summaries, _note(material))) if material.summaries else "",
         shown(material, "traces"), shown(material, "autocorrelation"), shown(material, "noted"),
     )  # fmt: skip
@@ -47,8 +48,24 @@ def _finding(finding: Finding) -> str:
     kind = "serious" if finding.severity == "serious" else ""
     return (
         f'<div class="finding {kind}"><p class="what">{what}</p>{paragraph(finding.why)}'
-        f"{paragraph(f'What to do: {finding.remedy}')}</div>"
+        f"{paragraph(f'What helps: {finding.remedy}')}</div>"
     )
+
+
+def _recommended(material: Material) -> str:
+    """What to do about all findings together, as a call to make."""
+    recommendation = None if material.findings is None else material.findings.recommendation
+    if recommendation is None:
+        return ""
+    batch = recommendation.batch_size
+    words = [
+        paragraph("What to do about all of it together:"),
+        paragraph(recommendation.model),
+        paragraph("" if batch is None else f"Make the potential with batch_size={batch:,}, then"),
+        code(recommendation.call()),
+        paragraph("Start, step size, friction and coordinates are found first." * recommendation.warmup),
+    ]
+    return "".join(words)
 
 
 def _agreement(material: Material) -> str:

@@ -1,5 +1,7 @@
 """A model within another: what every wrapper passes on unchanged."""
 
+from collections.abc import Callable
+
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.minibatches.scheme import Minibatches
@@ -38,6 +40,10 @@ class Wrapper(Potential):
     def variables(self, draws: Array) -> dict[str, Array]:
         """Named variables as the model within has them."""
         return self.potential.variables(draws)
+
+    def predictions(self, rows: int) -> Callable[[Array], Array] | None:
+        """What the model within predicts for its own data."""
+        return self.potential.predictions(rows)
 
     def initial(self) -> Array:
         """Where chains of the model within start."""

@@ -1,7 +1,8 @@
 """Gradients that arrived too late to be used."""
 
 from stalegrad.analysis.diagnostics.evidence import Evidence
-from stalegrad.analysis.diagnostics.findings import Finding, Measurement
+from stalegrad.analysis.diagnostics.findings import Finding, Measurement, Severity
+from stalegrad.analysis.diagnostics.recommendation import Advice
 from stalegrad.protocol.staleness_counts import StalenessCounts
 
 LIMIT = 0.1
@@ -18,7 +19,7 @@ def check_dropped(evidence: Evidence) -> tuple[Measurement, Finding | None]:
     enough = counts.quantile(0.99)
     why = "Their work is lost, and what is lost is not lost at random: slow workers, and data that are slow to compute."
     remedy = (
-        f"Set max_staleness={enough}, which 99% of the gradients kept to (with a step size that stands it), or "
-        "policy='wait', or fewer workers."
+        "A bound that 99% of the gradients keep to, with a step that stands it; or policy='wait', or fewer workers."
     )
-    return measured, Finding(measured, "serious" if share > 0.5 else "warning", why, remedy)
+    severity: Severity = "serious" if share > 0.5 else "warning"
+    return measured, Finding(measured, severity, why, remedy, Advice(max_staleness=enough))

@@ -6,6 +6,7 @@ from stalegrad._internal.errors import GradientError
 from stalegrad._internal.types import Array
 from stalegrad.analysis.diagnostics.evidence import Evidence, NotChecked
 from stalegrad.analysis.diagnostics.findings import Finding, Measurement
+from stalegrad.analysis.diagnostics.recommendation import Advice
 from stalegrad.analysis.diagnostics.step_halving import Functions, step_halving
 
 LIMIT = 0.1
@@ -39,12 +40,12 @@ def check_step_halving(evidence: Evidence, functions: Functions | None = None) -
     measured = Measurement("step halving", figure, limit, what)
     if figure <= limit:
         return measured, None
-    h = float(evidence.steps.max())
     return measured, Finding(
         measured,
         "serious" if figure > 5 * LIMIT else "warning",
         "Standard errors do not contain this bias, and more draws at the same step size do not make it smaller.",
-        f"Set step_size={h * max(LIMIT / (2 * figure), 0.1):.2g} and as many more steps.",
+        "A shorter step, and as many more of them.",
+        Advice(step=max(LIMIT / (2 * figure), 0.1)),
     )
 
 

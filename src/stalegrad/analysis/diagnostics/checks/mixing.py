@@ -1,14 +1,16 @@
 """Do chains agree, and are there draws enough?"""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from stalegrad._internal.types import Array
+from stalegrad.analysis.diagnostics.checks.modes import LIMIT as MODES_APART
+from stalegrad.analysis.diagnostics.checks.modes import farthest_modes
 from stalegrad.analysis.diagnostics.convergence import half_chains, split_rhat
-from stalegrad.analysis.diagnostics.evidence import Evidence
+from stalegrad.analysis.diagnostics.evidence import PARAMETERS, PREDICTIONS, Evidence, Quantities
 from stalegrad.analysis.diagnostics.findings import Finding, Measurement
+from stalegrad.analysis.diagnostics.recommendation import LONGEST, NOTHING, Advice
 from stalegrad.analysis.estimates import effective_sample_size, long_run_variance
+from stalegrad.analysis.estimates.arrival import FEWEST_DRAWS
 
 RHAT_LIMIT = 1.05
 ESS_LIMIT = 100.0
@@ -16,6 +18,8 @@ ESS_LIMIT_PER_CHAIN = 25.0
 
 _SURE = 6.0  # standard deviations
 _SLOWEST = 0.1  # share
+_RESERVE = 1.2  # times the draws that would be enough
+_TOO_FEW = 50.0  # effective draws, with which chance is no excuse
 
 
 def check_agreement(evidence: Evidence) -> tuple[Measurement, Finding | None]:
@@ -28,46 +32,52 @@ def check_agreement(evidence: Evidence) -> tuple[Measurement, Finding | None]:
     χ² with 2S − 1 degrees of freedom for chains that agree, taken as a normal deviate above 6. Of 5,000 stationary
     autoregressions at each of many lengths none reached that with 100 effective draws or more.
 
+    Below 50 effective draws standard errors are too uncertain to excuse anything, and R-hat alone decides.
+
     With one chain its four quarters are compared, so that it is drift that is found.
     """
     evidence.need_draws()
-    names, sure, rhat = _compared(evidence)
-    candidates = np.flatnonzero(sure > _SURE) if np.any(sure > _SURE) else np.array([np.argmax(sure)])
+    compared = [_compared(group) for group in evidence.judged]
+    names = [name for group in evidence.judged for name in group.names]
+    sure, rhat, effective = (np.concatenate(part) for part in zip(*compared, strict=True))
+    differs = (sure > _SURE) | (effective < _TOO_FEW)
+    candidates = np.flatnonzero(differs) if np.any(differs) else np.array([np.argmax(sure)])
     worst = candidates[np.argmax(rhat[candidates])]
     figure, chains = float(rhat[worst]), evidence.draws.shape[0]
-    compared = f"{chains} chains" if chains > 1 else "the quarters of the one chain"
-    what = f"R-hat of {names[worst]} is {figure:.3g} over {compared}"
-    found = sure[worst] > _SURE and figure > RHAT_LIMIT
-    chance = ", which chance explains" if figure > RHAT_LIMIT and not found else ""
-    measured = Measurement("R-hat", figure, RHAT_LIMIT, what + chance)
+    between = f"{chains} chains" if chains > 1 else "the quarters of the one chain"
+    found = differs[worst] and figure > RHAT_LIMIT
+    what = f"R-hat of {names[worst]} is {figure:.3g} over {between}"
+    if figure > RHAT_LIMIT and not found:
+        what += f", which chance explains at {effective[worst]:.0f} effective draws"
+    measured = Measurement("R-hat", figure, RHAT_LIMIT, what + _reported(evidence))
     if not found:
         return measured, None
+    advice, remedy = _longer(evidence, float(effective[worst]))
     who = "Chains" if chains > 1 else "Quarters of the chain"
-    return measured, Finding(
-        measured,
-        "serious" if figure > 1.2 else "warning",
-        f"{who} have seen different laws, so no average over them is a posterior average yet.",
-        "Set a longer burn_in and more steps; if it stays, start all chains from one place (initial=) to see whether "
-        "they are stuck in different modes.",
-    )
+    why = f"{who} have seen different laws, so no average over them is a posterior average yet."
+    if sure[worst] <= _SURE:
+        few = f"{effective[worst]:.0f} effective draws"
+        why = f"{who} disagree, and {few} are too few to call it chance: no average over them is to be trusted."
+    return measured, Finding(measured, "serious" if figure > 1.2 else "warning", why, remedy, advice)
 
 
 def check_effective_draws(evidence: Evidence) -> tuple[Measurement, Finding | None]:
     """Too few effective draws: fewer than 100, where standard errors are a tenth of the posterior's own spread, or
     fewer than 25 a chain, where chains cannot be compared.
 
-    The figure is the tenth percentile over the parameters looked at, or that of a given function if it is less. The
-    least of hundreds of parameters would say more about the noise of the estimate, some 30 % at an ESS of 100, than
-    about the chain.
+    The figure is the tenth percentile over the parameters looked at, or over the predictions, or that of a given
+    function if it is less. The least of hundreds would say more about the noise of the estimate, some 30 % at an ESS of
+    100, than about the chain.
     """
+    evidence.need_arrived()
     if evidence.draws.shape[1] < 4:
         total = float(evidence.draws.shape[0] * evidence.draws.shape[1])
         return _judged(evidence, total, "the draws as there are")
     figures = {}
-    for names, values in _quantities(evidence):
+    for kind, names, values in evidence.judged:
         ess = np.atleast_1d(effective_sample_size(values))
-        if names[0].startswith("parameter"):
-            figures["the slowest tenth of the parameters"] = float(np.quantile(ess, _SLOWEST, method="lower"))
+        if kind in (PARAMETERS, PREDICTIONS):
+            figures[f"the slowest tenth of the {kind}"] = float(np.quantile(ess, _SLOWEST, method="lower"))
         else:
             figures.update(zip(names, ess.tolist(), strict=True))
     worst = min(figures, key=lambda name: figures[name])
@@ -76,44 +86,57 @@ def check_effective_draws(evidence: Evidence) -> tuple[Measurement, Finding | No
 
 def _judged(evidence: Evidence, ess: float, name: str) -> tuple[Measurement, Finding | None]:
     chains, draws, _ = evidence.draws.shape
-    limit = max(ESS_LIMIT, ESS_LIMIT_PER_CHAIN * chains)
+    limit = _wanted(evidence)
     what = f"{ess:.0f} effective draws of {chains * draws:,} for {name}, wanted are {limit:.0f}"
     measured = Measurement("effective draws", ess, limit, what)
     if ess >= limit:
         return measured, None
-    longer = 1.2 * limit / max(ess, 1.0)
-    steps = min(chain.steps for chain in evidence.trace.chains)
-    burn_in = evidence.trace.burn_in
+    advice, remedy = _longer(evidence, ess)
     return measured, Finding(
         measured,
         "serious" if ess < limit / 5 else "warning",
         f"The standard error of a mean is {1 / np.sqrt(max(ess, 1.0)):.0%} of the posterior's standard deviation, and "
         "is itself uncertain.",
-        f"Set steps={_rounded_up(burn_in + longer * (steps - burn_in)):,} or more, or more servers; if the step size "
-        "is far from its limit, a larger one mixes faster.",
+        remedy,
+        advice,
     )
 
 
-def _quantities(evidence: Evidence) -> Iterator[tuple[list[str], Array]]:
-    """Parameters first, then every function; names and values (chain, draw, quantity)."""
-    values, index = evidence.parameters
-    yield [f"parameter {i}" for i in index], values
-    for name, phi in evidence.functions.items():
-        flat = phi.reshape(*phi.shape[:2], -1)
-        yield ([name] if phi.ndim == 2 else [f"{name}[{k}]" for k in range(flat.shape[2])]), flat
+def _longer(evidence: Evidence, ess: float) -> tuple[Advice, str]:
+    """More steps where they would help: where the draws wanted can be had in ten times the updates."""
+    if not evidence.arrived:
+        return Advice(warmup=True), "More of the same is no remedy: the chains have not arrived."
+    if evidence.draws.shape[1] >= FEWEST_DRAWS and farthest_modes(evidence)[0] > MODES_APART:
+        return NOTHING, "More steps do not help: the chains sit in different modes."
+    longer = _RESERVE * _wanted(evidence) / max(ess, 1.0)
+    if longer > LONGEST:
+        words = f"Some {longer:.2g} times the updates would be needed: no remedy, but other coordinates are one."
+        return Advice(longer=longer, warmup=True), words
+    longer = max(longer, _RESERVE)
+    return Advice(longer=longer), f"Some {longer:.2g} times the draws would be enough."
 
 
-def _compared(evidence: Evidence) -> tuple[list[str], Array, Array]:
-    """Of every quantity its name, how surely halves of chains differ, and R-hat, the worse of φ and |φ − median|."""
-    names: list[str] = []
-    sure, rhat = [], []
-    for quantity_names, values in _quantities(evidence):
-        chains = values if len(values) > 1 else half_chains(values)
-        folded = np.abs(chains - np.median(chains, axis=(0, 1)))
-        sure.append(np.maximum(_deviate(half_chains(chains)), _deviate(half_chains(folded))))
-        rhat.append(np.fmax(np.fmax(split_rhat(chains), split_rhat(folded)), 1.0))
-        names += quantity_names
-    return names, np.concatenate(sure), np.concatenate(rhat)
+def _wanted(evidence: Evidence) -> float:
+    chains: int = evidence.draws.shape[0]
+    return max(ESS_LIMIT, ESS_LIMIT_PER_CHAIN * chains)
+
+
+def _reported(evidence: Evidence) -> str:
+    """What R-hat is among the weights, where they are not judged."""
+    if evidence.judges_weights:
+        return ""
+    _, rhat, _ = _compared(evidence.weights)
+    worst = int(np.argmax(rhat))
+    return f" (of single weights it is up to {rhat[worst]:.3g}, of {evidence.weights.names[worst]}, which does no harm)"
+
+
+def _compared(group: Quantities) -> tuple[Array, Array, Array]:
+    """Of every quantity how surely halves of chains differ, R-hat, the worse of φ and |φ − median|, and ESS."""
+    chains = group.values if len(group.values) > 1 else half_chains(group.values)
+    folded = np.abs(chains - np.median(chains, axis=(0, 1)))
+    sure = np.maximum(_deviate(half_chains(chains)), _deviate(half_chains(folded)))
+    rhat = np.fmax(np.fmax(split_rhat(chains), split_rhat(folded)), 1.0)
+    return sure, rhat, np.atleast_1d(effective_sample_size(group.values))
 
 
 def _deviate(halves: Array) -> Array:
@@ -125,9 +148,3 @@ def _deviate(halves: Array) -> Array:
     q = np.square(means - means.mean(axis=0)).sum(axis=0) / error
     spread = 2 / (9 * freedom)
     return np.asarray((np.cbrt(q / freedom) - (1 - spread)) / np.sqrt(spread))  # Wilson and Hilferty: nearly N(0, 1)
-
-
-def _rounded_up(number: float) -> int:
-    """To two digits."""
-    unit: int = 10 ** max(0, int(np.floor(np.log10(max(number, 1.0)))) - 1)
-    return int(np.ceil(number / unit)) * unit

@@ -5,6 +5,7 @@ import numpy as np
 from stalegrad._internal.types import Array
 from stalegrad.analysis.diagnostics.evidence import Evidence, NotChecked
 from stalegrad.analysis.diagnostics.findings import Finding, Measurement
+from stalegrad.analysis.diagnostics.recommendation import Advice
 from stalegrad.kernels import Kernel
 from stalegrad.potentials import Potential
 from stalegrad.theory import Direction
@@ -51,15 +52,12 @@ def check_gradient_noise(evidence: Evidence) -> tuple[Measurement, Finding | Non
     measured = Measurement("gradient noise", ratio, limit, what)
     if ratio <= limit:
         return measured, None
-    less = limit / (2 * ratio)
-    choices = [f"step_size={evidence.steps[chain] * less:.2g}", f"batch_size={_batch_size(evidence.model, less):,}"]
-    if kernels[chain].thermostat is None:
-        choices.append("take SGNHT, whose thermostat absorbs it on average")
     return measured, Finding(
         measured,
         "serious" if ratio > 3 * limit else "warning",
         f"It adds {ratio:.0%} to variances {where}, and nothing in the sampler makes up for it.",
-        f"Set {', or '.join(choices)}.",
+        "A shorter step or larger minibatches.",
+        Advice(noise=limit / (2 * ratio)),
     )
 
 
@@ -77,7 +75,7 @@ def _direction(kernel: Kernel, variance: float, v: Array, mean: float, variances
     return Direction(0, variance, mean_noise=mean)
 
 
-def _batch_size(potential: Potential, less: float) -> int:
+def batch_size_for(potential: Potential, less: float) -> int:
     """The minibatch with ``less`` times the noise, which goes as 1/J − 1/N without replacement, and as 1/J with it."""
     rest = 0.0 if potential.minibatches.scheme == "replacement" else 1 / potential.n_data
     return int(np.ceil(1 / (rest + (1 / potential.batch_size - rest) * less)))

@@ -15,6 +15,7 @@ from stalegrad._internal.types import Array, IntArray
 from stalegrad.analysis.diagnostics.evidence import Evidence, NotChecked
 from stalegrad.analysis.diagnostics.findings import Finding, Measurement, Severity
 from stalegrad.analysis.diagnostics.kernel_theory import variance_error
+from stalegrad.analysis.diagnostics.recommendation import Advice
 from stalegrad.kernels import Kernel
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.staleness_counts import StalenessCounts
@@ -88,7 +89,7 @@ def check_step_size(evidence: Evidence) -> Checked:
     if abs(figure) <= LIMIT:
         return measured, None
     why = "Even with fresh gradients the integrator cannot follow so narrow a direction."
-    return measured, Finding(measured, _severity(figure), why, f"Set step_size={_advice(evidence, chain, FRESH):.2g}.")
+    return measured, Finding(measured, _severity(figure), why, "A shorter step.", Advice(step=longest_factor(evidence)))
 
 
 def check_staleness(evidence: Evidence) -> Checked:
@@ -99,7 +100,7 @@ def check_staleness(evidence: Evidence) -> Checked:
     recorded = [chain.staleness_counts for chain in evidence.trace.chains]
     if not any(counts.largest for counts in recorded):
         raise NotChecked("no gradient was stale")
-    lags = [Lag.of(_after(chain, evidence.trace.burn_in)) for chain in evidence.trace.chains]
+    lags = _lags(evidence)
     errors = [(_error(evidence, s, lags[s]), _error(evidence, s, FRESH)) for s in _chains(evidence)]
     added = [stale - fresh if np.isfinite(fresh) else 0.0 for stale, fresh in errors]
     chain = int(np.argmax(np.abs(added)))
@@ -112,11 +113,13 @@ def check_staleness(evidence: Evidence) -> Checked:
     measured = Measurement("staleness", abs(figure), LIMIT, what)
     if abs(figure) <= LIMIT:
         return measured, None
-    choices = [f"step_size={_advice(evidence, chain, lags[chain]):.2g}", *_fewer_workers(evidence, chain, mean)]
-    if evidence.kernels[chain].fixed_friction is not None:
-        choices.append("a larger friction")
     why = "A gradient that comes late pushes past the mode, as a negative friction would."
-    return measured, Finding(measured, _severity(figure), why, f"Set {', or '.join(choices)}.")
+    remedy = f"A shorter step{_fewer_workers(evidence, chain, mean)}."
+    return measured, Finding(measured, _severity(figure), why, remedy, Advice(step=longest_factor(evidence)))
+
+
+def _lags(evidence: Evidence) -> list[Lag]:
+    return [Lag.of(_after(chain, evidence.trace.burn_in)) for chain in evidence.trace.chains]
 
 
 def _after(chain: ChainTrace, burn_in: int) -> StalenessCounts:
@@ -174,21 +177,34 @@ def _error(evidence: Evidence, chain: int, lag: Lag, h: float | None = None) -> 
     return expected_error(kernel, lag, evidence.curvature.value, mean, owned=owned, ahead=ahead)
 
 
-def _advice(evidence: Evidence, chain: int, lag: Lag) -> float:
-    """The largest step that leaves an error of 10 %, rounded down to two digits."""
-    low, high = 0.0, float(evidence.steps[chain])
+def longest_factor(evidence: Evidence, most: float = 1.0) -> float:
+    """By what all steps may be multiplied so that the error along the stiffest direction, staleness included, is 10 %.
+
+    Args:
+        evidence: the run, with its model and kernels.
+        most: the largest factor to try.
+    """
+    lags = _lags(evidence)
+
+    def fine(factor: float) -> bool:
+        steps = evidence.steps * factor
+        return all(abs(_error(evidence, s, lags[s], float(steps[s]))) <= _AIM for s in _chains(evidence))
+
+    if fine(most):
+        return most
+    low, high = 0.0, most
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if abs(_error(evidence, chain, lag, middle)) > _AIM else (middle, high)
-    return _two_digits(low or high)
+        low, high = (middle, high) if fine(middle) else (low, middle)
+    return low or high
 
 
-def _fewer_workers(evidence: Evidence, chain: int, mean: float) -> list[str]:
+def _fewer_workers(evidence: Evidence, chain: int, mean: float) -> str:
     """The largest constant staleness below the mean that the step size stands, if there is any."""
     for tau in reversed(range(1, min(int(np.ceil(mean)), _MOST_LAGS))):
         if abs(_error(evidence, chain, Lag.constant(tau))) <= LIMIT:
-            return [f"no more than {tau + 1} workers a server"]
-    return []
+            return f", or at this one no more than {tau + 1} workers a server"
+    return ""
 
 
 def _delay(kernel: Kernel, h: float, curvature: float, mean: float) -> str:
@@ -199,11 +215,6 @@ def _delay(kernel: Kernel, h: float, curvature: float, mean: float) -> str:
         product = f"τ·h·λ = {mean:.1f} · {h:.3g} · {curvature:.3g} = {mean * h * curvature:.3g}"
         return f"with {product} taken off {friction}"
     return f"at h·λ·(τ + ½) = {h:.3g} · {curvature:.3g} · {mean + 0.5:.1f} = {h * curvature * (mean + 0.5):.3g}"
-
-
-def _two_digits(number: float) -> float:
-    unit = 10.0 ** (np.floor(np.log10(number)) - 1)
-    return float(np.floor(number / unit) * unit)
 
 
 def _described(error: float) -> str:

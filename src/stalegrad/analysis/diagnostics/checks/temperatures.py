@@ -5,6 +5,7 @@ import numpy as np
 from stalegrad._internal.types import Array
 from stalegrad.analysis.diagnostics.evidence import Evidence, NotChecked
 from stalegrad.analysis.diagnostics.findings import Finding, Measurement, Severity
+from stalegrad.analysis.diagnostics.recommendation import Advice
 from stalegrad.analysis.estimates import effective_sample_size, mcse
 
 LIMIT = 0.1
@@ -36,14 +37,17 @@ def check_kinetic_temperature(evidence: Evidence) -> tuple[Measurement, Finding 
     measured = Measurement("kinetic temperature", abs(excess), max(LIMIT, _SURE * error), what)
     if abs(excess) <= measured.limit:
         return measured, None
-    h = float(evidence.steps.max())
     if any(kernels[s].thermostat is not None for s in chains):
-        remedy = f"Set a longer burn_in, so that the thermostat can settle, or step_size={h / 2:.2g}."
+        burn_in = evidence.trace.burn_in + evidence.settings.steps // 2
+        advice, remedy = (
+            Advice(burn_in=burn_in, if_unexplained=0.5),
+            "A longer burn-in for the thermostat to settle in.",
+        )
     else:
-        remedy = f"Set step_size={h / 2:.2g}, or a larger batch_size if its noise is the cause"
+        advice, remedy = Advice(if_unexplained=0.5), "A shorter step, or larger minibatches if their noise is the cause"
         remedy += ": diagnose(potential) tells." if evidence.potential is None else "."
     why = "The momentum does not have its stationary law, so the draws need not have theirs."
-    return measured, Finding(measured, _severity(excess), why, remedy)
+    return measured, Finding(measured, _severity(excess), why, remedy, advice)
 
 
 def check_configurational_temperature(evidence: Evidence) -> tuple[Measurement, Finding | None]:
@@ -77,7 +81,8 @@ def check_configurational_temperature(evidence: Evidence) -> tuple[Measurement, 
         measured,
         _severity(excess),
         f"Averaged over all directions, posterior variances come out {abs(excess):.0%} too {_size(excess)}.",
-        f"Set step_size={evidence.steps.max() / 2:.2g}, unless another finding names the cause.",
+        "A shorter step, unless another finding names the cause.",
+        Advice(if_unexplained=0.5),
     )
 
 

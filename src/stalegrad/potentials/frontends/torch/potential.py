@@ -116,6 +116,16 @@ class TorchPotential(Potential):
             parts = [self._loss.predict(module(self._inputs(x))).cpu().numpy() for x in torch.split(inputs, _BLOCK)]
         return np.concatenate(parts)
 
+    def predictions(self, rows: int) -> Callable[[Array], Array] | None:
+        """What the module predicts for at most so many of its data, evenly chosen, as :meth:`predict` has it."""
+        chosen = np.unique(np.linspace(0, self.n_data - 1, min(rows, self.n_data)).astype(np.int64))
+        x, _ = self._data.batch(chosen)
+
+        def predicted(theta: Array) -> Array:
+            return self.predict(theta, x)
+
+        return predicted
+
     def log_likelihood(self, theta: Array, X: Any, y: Any) -> Array:
         """Each row's log p(y_i | x_i, θ), in float64: minus their mean over a test set is the test loss."""
         inputs, responses = tensor("X", X, self._device), tensor("y", y, self._device)
