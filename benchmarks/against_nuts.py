@@ -60,7 +60,7 @@ def ours(x: Any, y: Any, given: argparse.Namespace) -> dict[str, Any]:
     import stalegrad as sg
     import warmup_split
 
-    potential = sg.potentials.Logistic(x, y, batch_size=min(given.batch_size, len(y)), prior=2.5)
+    potential = sg.potentials.Logistic(x, y, batch_size=min(given.batch_size, len(y)), prior_scale=2.5)
     warmup_split.sample(potential, steps=1000)  # compiles
     split = warmup_split.sample(potential, steps=given.steps)
     return {"before": split.warmup, "sampling": split.sampling, "draws": split.run.draws}

@@ -95,7 +95,8 @@ def sample(name: str, given: argparse.Namespace) -> dict[str, Any]:
         "mean": vars(judged.mean), "sd": vars(judged.sd), "effective_draws": judged.ess, "rhat": judged.rhat,
         "serious": [finding.name for finding in serious], "findings": [str(finding) for finding in findings],
         "chains": run.draws.shape[0], "draws": run.draws.shape[1],
-        "gradients": sum(len(chain) for chain in run.staleness), "warmup": str(run.warmup),
+        "gradients": sum(len(chain) for chain in run.staleness), "warmup_gradients": run.warmup.gradients,
+        "warmup": str(run.warmup),
     }  # fmt: skip
     return found
 
@@ -116,23 +117,14 @@ def _seconds(begun: float, begun_processor: float) -> dict[str, float]:
 def row(found: dict[str, Any]) -> list[str | float | None]:
     """A line of the table."""
     if found["verdict"] == accuracy.REFUSED:
-        return [
-            found["name"],
-            found["parameters"],
-            None,
-            None,
-            found["verdict"],
-            None,
-            found["processor_seconds"],
-            None,
-            None,
-        ]
+        seconds = found["processor_seconds"]
+        return [found["name"], found["parameters"], None, None, found["verdict"], None, seconds, None, None, None]
     mean, sd = found["mean"], found["sd"]
     verdict = found["verdict"] if found["verdict"] != accuracy.SILENT else f"**{found['verdict']}**"
     return [
         found["name"], found["parameters"], f"{mean['off']:.2f} ± {mean['error']:.2f} ({mean['name']})",
         f"{sd['off']:.2f} ± {sd['error']:.2f} ({sd['name']})", verdict, ", ".join(found["serious"]) or None,
-        found["processor_seconds"], found["gradients"], found["effective_draws"],
+        found["processor_seconds"], found["warmup_gradients"], found["gradients"], found["effective_draws"],
     ]  # fmt: skip
 
 
@@ -148,7 +140,10 @@ def main() -> int:
     )
     settings += f", started {DISTANCE:g} posterior standard deviations away" if given.far else ""
     result = Result("Classic posteriors", TEXT.format(steps=given.steps, settings=settings), vars(given))
-    headings = ["", "n", "mean off by", "sd ratio", "verdict", "serious", "processor s", "gradients", "effective draws"]
+    headings = [
+        "", "n", "mean off by", "sd ratio", "verdict", "serious", "processor s",
+        "gradients of the warm-up", "of the run", "effective draws",
+    ]  # fmt: skip
     result.table(f"sg.sample(potential, steps={given.steps:,}){settings}", headings, [row(each) for each in found])
     result.figures = {"posteriors": found}
     result.finish(given.json)
