@@ -39,7 +39,8 @@ those of all threads, with compiling and warm-up.
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description="Sample classic posteriors with nothing set, and compare with NUTS.")
-    parser.add_argument("--models", nargs="+", choices=list(catalogue.NAMES), default=list(catalogue.NAMES))
+    known = catalogue.with_reference()
+    parser.add_argument("--models", nargs="+", choices=known, default=known, help="those that have a reference")
     parser.add_argument("--steps", type=int, default=20_000, help="of each chain (default %(default)s)")
     parser.add_argument("--workers", type=int, help="of each chain (default: that of sg.sample)")
     parser.add_argument("--servers", type=int, help="chains (default: that of sg.sample)")

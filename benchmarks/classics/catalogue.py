@@ -1,8 +1,11 @@
 """The posteriors by name."""
 
 from importlib import import_module
+from pathlib import Path
 
 from classics.classic import Classic
+
+REFERENCES = Path(__file__).resolve().parent / "references"
 
 MAKERS = {
     "linear, raw units": "linear.raw_units",
@@ -35,6 +38,11 @@ def file_name(name: str) -> str:
 
 NAMES = {file_name(name): name for name in MAKERS}
 """Titles by file name, which is also how the command line calls them."""
+
+
+def with_reference() -> list[str]:
+    """The file names of those that have been sampled by NUTS: only they can be judged."""
+    return [name for name in NAMES if (REFERENCES / f"{name}.json").exists()]
 
 
 def make(name: str) -> Classic:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from classics.catalogue import file_name
+from classics.catalogue import REFERENCES, file_name
 from classics.classic import Classic
 from classics.summary import Summary, summarise
 
-FOLDER = Path(__file__).resolve().parent / "references"
+FOLDER = REFERENCES
 DIGITS = 6
 
 
