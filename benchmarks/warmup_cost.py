@@ -72,7 +72,7 @@ def child(name: str, steps: int, warm: bool) -> dict[str, Any]:
         split = warmup_split.sample(potential, steps=steps, thin=thin)
     else:
         kernel = sg.SGHMC(step_size=1e-6, friction=100.0)
-        split = warmup_split.sample(potential, kernel=kernel, steps=steps, thin=thin)
+        split = warmup_split.sample(potential, kernel=kernel, steps=steps, thin=thin, warmup=None)
     return {
         "parameters": potential.size, "bytes": potential.size * potential.dtype.itemsize, "warmup": split.warmup,
         "sampling": split.sampling, "share": split.share,
