@@ -1,5 +1,8 @@
 """The first order and the limit of stability, against the exact recursions that they are about."""
 
+import doctest
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -78,3 +81,10 @@ def test_bounds_with_the_staleness_that_counts():
 def test_sgld_has_nowhere_to_look_ahead():
     with pytest.raises(sg.ArgumentError, match=r"ahead.*momentum"):
         staleness_error(1.0, 0.1, 3, ahead=0.1)
+
+
+def test_the_figures_on_the_page():
+    page = Path(__file__).resolve().parents[2] / "docs" / "free-staleness.md"
+    found = doctest.testfile(str(page), module_relative=False, globs={"sg": sg})
+    assert found.attempted == 5
+    assert found.failed == 0

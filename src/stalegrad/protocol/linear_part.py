@@ -131,7 +131,7 @@ class LinearPart:
         return max(sizes) if sizes else None
 
     def times(self, theta: Array) -> Array:
-        """A θ, in float64."""
+        """The product A θ with a vector, in float64."""
         theta = np.asarray(theta, np.float64)
         product = self.diagonal * theta
         if self.factor.size:
@@ -143,7 +143,7 @@ class LinearPart:
         return float(np.dot(direction, self.times(direction)))
 
     def bound(self, dtype: np.dtype[Any]) -> LinearBound:
-        """For compiled code, in the type of θ."""
+        """The same for compiled code, in the type of θ."""
         arrays = self.diagonal, self.factor, self.factor.T, self.dense
         return LinearBound(*(np.ascontiguousarray(array, dtype) for array in arrays))
 
@@ -158,11 +158,11 @@ class LinearForm:
     """How tables write and read A, see :class:`stalegrad._internal.tables.Form`."""
 
     def write(self, value: Any) -> Any:
-        """In plain types."""
+        """The matrix in plain types: a number, lists, or a table."""
         return LinearPart.of(value).plain()
 
     def read(self, value: Any, path: str) -> Any:
-        """What the architecture then checks."""
+        """What was written, in a form that the architecture then checks."""
         if not isinstance(value, Mapping):
             return value
         taken = "Give {diagonal = …, factor = [[…], …]}, a number, a list, or a list of lists."

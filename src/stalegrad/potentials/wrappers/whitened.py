@@ -30,7 +30,8 @@ class Whitened(Potential):
         self.potential = potential
         self.fork_safe = potential.fork_safe
         self.centre = np.ascontiguousarray(centre, self.dtype)
-        upper = np.linalg.inv(np.asarray(factor, np.float64)).T  # S, upper triangular
+        self.factor = np.asarray(factor, np.float64)
+        upper = np.linalg.inv(self.factor).T  # S, upper triangular
         self._columns, self._rows = (np.ascontiguousarray(m, self.dtype) for m in (upper.T, upper))
         if potential.bound is not None:
             self.bound = WhitenedBound(potential.bound, self.centre, self._columns, self._rows)
