@@ -16,7 +16,7 @@ from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.linear_part import LinearBound, LinearPart, add_linear
 
 Course = Literal["straight", "expected"]
-COURSES = ("straight", "expected")
+COURSES: tuple[Course, ...] = ("straight", "expected")
 """How far to look ahead, see :class:`stalegrad.protocol.architectures.StaleGradients`."""
 
 

@@ -61,7 +61,7 @@ class Plan:
         name, workers = form
         return Unit(
             task=self.task, workers=workers, chain=0, seed=seed, iterations=self.gradients // workers,
-            points=self.strides, lr=rate, ahead=name if name in COURSES else "",
+            points=self.strides, lr=rate, ahead=next((course for course in COURSES if course == name), ""),
         )  # fmt: skip
 
     @property

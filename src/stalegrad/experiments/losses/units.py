@@ -9,7 +9,7 @@ machine, with more workers than it has cores.
 
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from stalegrad._internal.types import Array
 from stalegrad.experiments.losses.tasks import TASKS, Model, Task, model_of
 from stalegrad.experiments.staleness_rules import with_rule
 from stalegrad.protocol.architectures import StaleGradients
+from stalegrad.protocol.foresight import Course
 from stalegrad.protocol.trace import Trace
 from stalegrad.runs.sample import replay
 
@@ -52,7 +53,7 @@ class Unit:
     lr: float
     temperature: float = 1.0
     rule: str = "constant"
-    ahead: str = ""
+    ahead: Course | Literal[""] = ""
 
     @property
     def name(self) -> str:
