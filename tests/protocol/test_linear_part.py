@@ -146,9 +146,7 @@ class TestRecords:
 @pytest.mark.parametrize(("linear", "warned"), [(0.0, True), (FORMS["dense"], False), (FORMS["low rank"], False)])
 def test_diagnose_counts_what_is_owned_along_the_stiffest_direction(linear, warned):
     model, trace = gaussian("dense"), sg.Trace.constant_staleness(6, steps=4000)
-    run = sg.replay(
-        trace, model, sg.SGLD(step_size=0.002), burn_in=500, architecture=sg.StaleGradients(linear=linear)
-    )
+    run = sg.replay(trace, model, sg.SGLD(step_size=0.002), burn_in=500, architecture=sg.StaleGradients(linear=linear))
     found = run.diagnose(model, kernel=sg.SGLD(step_size=0.002))
     assert ("staleness" in [finding.measurement.name for finding in found]) == warned
 
