@@ -83,7 +83,7 @@ def test_every_command_and_option_that_is_shown_exists():
 
 
 def test_every_file_that_is_mentioned_exists():
-    pattern = re.compile(r"(?<![\w/])(?:src|tests|benchmarks|examples|docs)/[\w/]+(?:\.\w+)?")
+    pattern = re.compile(r"(?<![\w/])(?:src|tests|benchmarks|examples|docs)/[\w/-]+(?:\.\w+)?")
     texts = {document: [document.read_text()] for document in DOCUMENTS if document.name != "architecture.md"}
     texts |= {source: strings(source) for source in SOURCES}
     for place, mentioned in texts.items():

@@ -19,7 +19,16 @@ from .engines.simulation import Exponential, LogNormal, Network, simulate
 from .kernels import BAOAB, PSGLD, SGHMC, SGLD, SGNHT, SGRLD, UBU, Auxiliary, Harmonic, Recipe, metrics, schedules
 from .potentials import networks, priors
 from .protocol import architectures
-from .protocol.architectures import Consensus, Downpour, Elastic, Shards, StaleGradients, VisitingShards, WorkerNoise
+from .protocol.architectures import (
+    Consensus,
+    Downpour,
+    Elastic,
+    LowRank,
+    Shards,
+    StaleGradients,
+    VisitingShards,
+    WorkerNoise,
+)
 from .protocol.trace import Trace
 from .runs import store
 from .runs.result import Run, RunFailed
@@ -48,6 +57,7 @@ __all__ = [
     "Harmonic",
     "JobError",
     "LogNormal",
+    "LowRank",
     "MissingExtra",
     "Network",
     "Recipe",

@@ -130,4 +130,48 @@ def staleness_steps(
     written(*experiment.save(numbers, out))
 
 
+@figures.command("free-staleness")
+def free_staleness(
+    out: Out,
+    budget: Annotated[
+        float | None, typer.Option(help="Minutes that LeNet may take: fewer gradients then.", min=0)
+    ] = None,
+    section: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this section, of gaussian, a9a, dropping, cost and lenet; give several."),
+    ] = None,
+) -> None:
+    """What is left of staleness when servers own the linear part or look ahead. Interrupted, it goes on."""
+    from stalegrad.experiments.free_staleness import experiment
+
+    wanted = section or list(experiment.SECTIONS)
+    if unknown := [name for name in wanted if name not in experiment.SECTIONS]:
+        raise typer.BadParameter(f"{unknown[0]} is no section. Give one of {', '.join(experiment.SECTIONS)}.")
+    out.mkdir(parents=True, exist_ok=True)
+    with progress_bar() as report:
+        numbers = experiment.reproduce(out, sections=wanted, budget=budget, report=report)
+    if "a9a" in numbers:
+        table = Table("workers", "form", "φ", "speedup at equal MSE", "95 %", title="a9a, whitened, SGLD")
+        for row in numbers["a9a"]["speedup"]:
+            form = "compensated" if row["compensated"] else "plain"
+            interval = f"{row['low']:.1f}–{row['high']:.1f}"
+            table.add_row(f"{row['workers']}", form, row["phi"], f"{row['speedup']:.1f}", interval)
+        console.print(table)
+    if "dropping" in numbers:
+        table = Table("policy", "correlation", "hλ", "shift / s.d.", "± s.e.", "dropped", title="Does dropping bias?")
+        for row in numbers["dropping"]["rows"]:
+            table.add_row(
+                row["policy"], f"{row['correlation']:g}", f"{row['step_size']:g}", f"{row['shift']:+.2f}",
+                f"{row['error']:.2f}", f"{row['dropped']:.0%}",
+            )  # fmt: skip
+        console.print(table)
+    if "lenet" in numbers:
+        table = Table("form", "workers", "largest lr that trains", title=numbers["lenet"]["title"])
+        for row in numbers["lenet"]["rows"]:
+            largest = row["largest_lr"]
+            table.add_row(row["form"], f"{row['workers']}", "none" if largest is None else f"{largest:g}")
+        console.print(table)
+    written(out / "free_staleness.json", out / "free_staleness.png")
+
+
 reproduce_losses.add_to(figures)

@@ -14,7 +14,8 @@ from stalegrad.potentials.compiled import gradient_of
 from stalegrad.potentials.minibatches.draws import minibatch, room
 from stalegrad.protocol.chain import all_finite
 from stalegrad.protocol.draws import keep
-from stalegrad.protocol.foresight import add_linear, look_ahead
+from stalegrad.protocol.foresight import look_ahead
+from stalegrad.protocol.linear_part import add_linear
 
 
 @compiled
@@ -31,7 +32,7 @@ def execute_block(  # type: ignore[no-untyped-def]
         momentum: of the state, or None.
         point: where the state wants its gradient, (R, n).
         sent: what workers are sent, (R, n): the same array, or another if they are sent ahead of it.
-        linear: a, the curvature that the server owns, or 0.
+        linear: A, the curvature that the server owns, or None.
         ahead: c of θ + c q, the point that is sent after each update, or one for all; 0 if it is ``point``.
         points: the last points sent, (depth, R, n), by version modulo depth.
         workers: whose gradient makes each update, (B,).
@@ -60,8 +61,8 @@ def execute_block(  # type: ignore[no-untyped-def]
             return b
         if not all_finite(gradient):
             return b
-        if linear != 0:
-            add_linear(gradient, linear, point)
+        if linear is not None:
+            add_linear(gradient, linear, point, 1)
         row = coefficients[0 if one_row else b]
         update(state, gradient, row, seed, chain, first_repeat, version + b)  # type: ignore[no-untyped-call]
         if momentum is not None:

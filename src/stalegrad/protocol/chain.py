@@ -105,9 +105,9 @@ class Chain:
         """Where the kernel wants its gradient: :attr:`point`, unless workers are sent ahead of it."""
         return self.point
 
-    def foresight_rows(self, updates: int) -> tuple[float, Array]:
-        """For compiled loops: a and c of :class:`stalegrad.protocol.foresight.ForesightChain`, here 0."""
-        return self.position.dtype.type(0), np.zeros(1, self.position.dtype)
+    def foresight_rows(self, updates: int) -> tuple[Any, Array]:
+        """For compiled loops: A and c of :class:`stalegrad.protocol.foresight.ForesightChain`, here none and 0."""
+        return None, np.zeros(1, self.position.dtype)
 
     def weighted(self, gradient: Array, worker: int) -> Array:
         """What the chain makes of a worker's answer before it is used: by default nothing."""

@@ -4,7 +4,7 @@ See :class:`stalegrad.protocol.architectures.StaleGradients`, whose options thes
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,10 +13,31 @@ from stalegrad._internal.types import Array
 from stalegrad.kernels.base import Kernel
 from stalegrad.kernels.fused import Split, whole
 from stalegrad.protocol.chain import Chain
+from stalegrad.protocol.linear_part import LinearBound, LinearPart, add_linear
+
+Course = Literal["straight", "expected"]
+COURSES: tuple[Course, ...] = ("straight", "expected")
+"""How far to look ahead, see :class:`stalegrad.protocol.architectures.StaleGradients`."""
+
+
+def drift_ahead(kernel: Kernel, h: float, updates: float, linear: LinearPart, course: Course) -> float:
+    """c of the point θ + c q; 0 where nothing is looked ahead or no momentum carries the chain on.
+
+    Args:
+        kernel: the sampler.
+        h: step size.
+        updates: τ.
+        linear: A, which the server owns. Only a multiple of the identity is allowed for in an expected course.
+        course: ``"straight"`` for τh, ``"expected"`` for how far the momentum is expected to carry the chain.
+    """
+    expected = kernel.drift_ahead(h, updates, linear.number or 0.0) if updates else None
+    if expected is None:
+        return 0.0
+    return updates * h if course == "straight" else expected
 
 
 class ForesightChain(Chain):
-    """A chain whose workers answer with r = g − aθ, at the point θ + c q.
+    """A chain whose workers answer with r = g − Aθ, at the point θ + c q.
 
     Args:
         kernel: the sampler.
@@ -25,8 +46,9 @@ class ForesightChain(Chain):
         chain: which chain of the run this is.
         first_repeat: number of the first repetition.
         split: how the coordinates of an update are given to threads.
-        linear: a, 0 for none.
+        linear: A, 0 for none.
         updates_ahead: τ, how many updates to look ahead; 0 for none.
+        course: how far that is.
     """
 
     def __init__(
@@ -38,21 +60,24 @@ class ForesightChain(Chain):
         first_repeat: int = 0,
         split: Split = whole,
         *,
-        linear: float = 0.0,
+        linear: float | LinearPart = 0.0,
         updates_ahead: float = 0.0,
+        course: Course = "straight",
     ) -> None:
         super().__init__(kernel, position, seed, chain, first_repeat, split)
-        self._linear, self._updates_ahead = linear, updates_ahead
-        self._present = self.point  # where the kernel wants its gradient
-        self._momentum = kernel.momentum(self.state) if kernel.drift_ahead(1e-6, updates_ahead, linear) else None
-        self._used = np.empty_like(self.point)
+        self._linear, self._updates_ahead, self._course = LinearPart.of(linear), updates_ahead, course
         self._ahead_of: tuple[float, float] | None = None
+        self._owned = self._linear.bound(self.position.dtype) if self._linear else None
+        self._present = self.point  # where the kernel wants its gradient
+        self._momentum = kernel.momentum(self.state) if self._drift(1e-6) else None
+        self._used = np.empty_like(self.point)
         if self._momentum is not None:
             self.point = np.empty_like(self.point)
             self._look_ahead()
 
     def _arguments(self) -> dict[str, Any]:
-        return {**super()._arguments(), "linear": self._linear, "updates_ahead": self._updates_ahead}
+        foresight = {"linear": self._linear, "updates_ahead": self._updates_ahead, "course": self._course}
+        return {**super()._arguments(), **foresight}
 
     def restore(self, version: int, arrays: Mapping[str, Array]) -> None:
         """Also look ahead again, from where the chain then is."""
@@ -60,11 +85,11 @@ class ForesightChain(Chain):
         self._look_ahead()
 
     def weighted(self, gradient: Array, worker: int) -> Array:
-        """r + a θ, of the present θ."""
-        if not self._linear:
+        """r + A θ, of the present θ."""
+        if self._owned is None:
             return gradient
         np.copyto(self._used, gradient)
-        add_linear(self._used, self.position.dtype.type(self._linear), self._present)
+        add_linear(self._used, self._owned, self._present, 1)
         return self._used
 
     def advance(self, gradient: Array, step_size: float | None = None, worker: int = 0) -> float:
@@ -73,16 +98,16 @@ class ForesightChain(Chain):
         self._look_ahead()
         return h
 
-    def foresight_rows(self, updates: int) -> tuple[float, Array]:
-        """a, and c after each of the next updates, (updates,), or (1,) if it is always the same; 0 for no foresight."""
+    def foresight_rows(self, updates: int) -> tuple[LinearBound | None, Array]:
+        """A, and c after each of the next updates, (updates,), or (1,) if it is always the same; 0 for no foresight."""
         dtype = self.position.dtype
         if self._momentum is None:
-            return dtype.type(self._linear), np.zeros(1, dtype)
+            return self._owned, np.zeros(1, dtype)
         constant = self._constant
         after = [constant] if constant is not None else [
             float(self.kernel.schedule(self.version + k + 1)) for k in range(updates)
         ]  # fmt: skip
-        return dtype.type(self._linear), np.array([self._drift(h) for h in after], dtype)
+        return self._owned, np.array([self._drift(h) for h in after], dtype)
 
     @property
     def runs_in_blocks(self) -> bool:
@@ -103,26 +128,8 @@ class ForesightChain(Chain):
     def _drift(self, h: float) -> float:
         """c for steps of this size, remembered for the next one."""
         if self._ahead_of is None or self._ahead_of[0] != h:
-            self._ahead_of = h, self.kernel.drift_ahead(h, self._updates_ahead, self._linear) or 0.0
+            self._ahead_of = h, drift_ahead(self.kernel, h, self._updates_ahead, self._linear, self._course)
         return self._ahead_of[1]
-
-
-@compiled
-def subtract_linear(gradient, linear, theta):  # type: ignore[no-untyped-def]
-    """g ← g − aθ of every row."""
-    for r in range(gradient.shape[0]):
-        row, point = gradient[r], theta[r]
-        for i in range(row.shape[0]):
-            row[i] -= linear * point[i]
-
-
-@compiled
-def add_linear(residual, linear, theta):  # type: ignore[no-untyped-def]
-    """r ← r + aθ of every row."""
-    for r in range(residual.shape[0]):
-        row, point = residual[r], theta[r]
-        for i in range(row.shape[0]):
-            row[i] += linear * point[i]
 
 
 @compiled

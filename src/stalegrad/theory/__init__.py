@@ -4,6 +4,7 @@
 - :mod:`~stalegrad.theory.step_size`: the step sizes that minimise them.
 - :mod:`~stalegrad.theory.rates`: how fast they then fall, and the linear speedup in the number of workers.
 - :mod:`~stalegrad.theory.stability`: the largest step size at which a stale chain does not blow up.
+- :mod:`~stalegrad.theory.free_staleness`: error, bounds and stability where the server knows part of what is stale.
 - :mod:`~stalegrad.theory.gaussian`: on a Gaussian target the same quantities *exactly*, constants included.
 - :mod:`~stalegrad.theory.thermostat`: the same for a sampler whose friction adapts, once it has settled.
 """
@@ -17,6 +18,7 @@ from stalegrad.theory.bounds import (
     variance_bound,
 )
 from stalegrad.theory.directions import Direction
+from stalegrad.theory.free_staleness import effective_staleness, owned_stability_limit, staleness_error
 from stalegrad.theory.gaussian import Staleness, stale_baoab, stale_harmonic, stale_sghmc, stale_sgld, stale_ubu
 from stalegrad.theory.rates import bias_rate, linear_speedup, mse_rate, variance_rate
 from stalegrad.theory.recursion import FiniteRun, LinearRecursion, StateLaw, Trajectory, UnstableRecursion
@@ -49,10 +51,12 @@ __all__ = [
     "chains_mse_optimal_step",
     "chains_variance_bound",
     "chains_variance_optimal_step",
+    "effective_staleness",
     "linear_speedup",
     "mse_bound",
     "mse_optimal_step",
     "mse_rate",
+    "owned_stability_limit",
     "stability_limit",
     "stale_baoab",
     "stale_harmonic",
@@ -61,6 +65,7 @@ __all__ = [
     "stale_sgnht",
     "stale_step_size",
     "stale_ubu",
+    "staleness_error",
     "variance_bound",
     "variance_optimal_step",
     "variance_rate",

@@ -47,6 +47,7 @@ class Advice:
         longer: so many times the draws after burn-in, each of them worth as much as now.
         burn_in: at least so many updates.
         max_staleness: the bound on staleness.
+        unbounded: no bound at all, whatever else is advised.
         warmup: leave the kernel's numbers and the coordinates to the warm-up.
         model: how to rewrite the model, in words.
     """
@@ -57,6 +58,7 @@ class Advice:
     longer: float = 1.0
     burn_in: int = 0
     max_staleness: int | None = None
+    unbounded: bool = False
     warmup: bool = False
     model: str = ""
 
@@ -169,6 +171,8 @@ def joint(advice: Sequence[Advice], about: Circumstances) -> Recommendation | No
     }
     if bounds:
         kept["max_staleness"] = max(bounds)
+    if any(each.unbounded for each in advice):
+        kept.pop("max_staleness", None)
     warmup = any(each.warmup for each in advice)
     if warmup and about.warmed:
         model, warmup = model or _SHAPE, False

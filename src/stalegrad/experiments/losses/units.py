@@ -9,7 +9,7 @@ machine, with more workers than it has cores.
 
 import time
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from stalegrad._internal.errors import GradientError
 from stalegrad._internal.types import Array
 from stalegrad.experiments.losses.tasks import TASKS, Model, Task, model_of
 from stalegrad.experiments.staleness_rules import with_rule
+from stalegrad.protocol.architectures import StaleGradients
+from stalegrad.protocol.foresight import Course
 from stalegrad.protocol.trace import Trace
 from stalegrad.runs.sample import replay
 
@@ -39,6 +41,7 @@ class Unit:
         lr: learning rate.
         temperature: 1 samples the posterior; 0 is SGD with momentum, with the prior as its weight decay.
         rule: how steps depend on staleness, one of :mod:`stalegrad.experiments.staleness_rules`.
+        ahead: the course on which workers are sent ahead, see :class:`stalegrad.StaleGradients`; none if empty.
     """
 
     task: str
@@ -50,12 +53,14 @@ class Unit:
     lr: float
     temperature: float = 1.0
     rule: str = "constant"
+    ahead: Course | Literal[""] = ""
 
     @property
     def name(self) -> str:
         """All settings in one word, the name of its file."""
         kind = "" if self.temperature == 1 else f"-t{self.temperature:g}"
         kind += "" if self.rule == "constant" else f"-{self.rule}"
+        kind += f"-{self.ahead}" if self.ahead else ""
         length = f"l{self.iterations}-p{self.points}"
         return f"{self.task}-w{self.workers}-s{self.chain}-r{self.seed}-{length}-lr{self.lr:g}{kind}"
 
@@ -108,5 +113,6 @@ def chain_of(unit: Unit, task: Task, model: Model) -> tuple[Array, Array, Trace]
     run = replay(
         trace, model.potential, kernel, seed=unit.run_seed,
         initial=model.start(unit.run_seed), thin=unit.updates // unit.points,
+        architecture=StaleGradients(look_ahead="auto", course=unit.ahead) if unit.ahead else None,
     )  # fmt: skip
     return run.draws[0], run.step_sizes[0], run.trace

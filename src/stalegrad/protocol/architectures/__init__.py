@@ -13,6 +13,7 @@ from stalegrad.protocol.architectures.stale_gradients import StaleGradients
 from stalegrad.protocol.architectures.tables import architecture_from_table, architecture_table, as_architecture
 from stalegrad.protocol.architectures.visiting_shards import VisitingShards
 from stalegrad.protocol.architectures.worker_noise import WorkerNoise
+from stalegrad.protocol.linear_part import LowRank
 
 __all__ = [
     "Architecture",
@@ -20,6 +21,7 @@ __all__ = [
     "Cost",
     "Downpour",
     "Elastic",
+    "LowRank",
     "Shards",
     "StaleGradients",
     "VisitingShards",

@@ -112,9 +112,8 @@ class Architecture:
         """A server's chain before its first update."""
         return Chain(kernel, *place)
 
-    @property
-    def owned_curvature(self) -> float:
-        """a, the part of the curvature that is the server's own and therefore never stale."""
+    def owned_along(self, direction: Array) -> float:
+        """vᵀ A v, A being the part of the curvature that is the server's own and therefore never stale."""
         return 0.0
 
     def drift_ahead(self, kernel: Kernel, h: float, workers: int) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array, IntArray
-from stalegrad._internal.validation import real_number
+from stalegrad._internal.validation import one_of, real_number
 from stalegrad.kernels.base import Kernel
 from stalegrad.potentials.address import GradientAddress
 from stalegrad.potentials.base import Potential
@@ -16,7 +16,8 @@ from stalegrad.potentials.compiled import gradient_of, gradient_with
 from stalegrad.potentials.wrappers.base import Wrapper
 from stalegrad.protocol.architectures.base import Architecture, Place, RunShape
 from stalegrad.protocol.chain import Chain
-from stalegrad.protocol.foresight import ForesightChain, subtract_linear
+from stalegrad.protocol.foresight import COURSES, Course, ForesightChain, drift_ahead
+from stalegrad.protocol.linear_part import LinearPart, LowRank, add_linear
 
 
 @dataclass(frozen=True)
@@ -25,34 +26,44 @@ class StaleGradients(Architecture):
 
     An old gradient is wrong by what the chain has moved since. Most of that is known at the server, in two ways.
 
-    **The server owns the linear part.** With ``linear=a`` a worker answers with the residual r = g(θ_old) − a θ_old,
-    and the server uses r + a θ_now. The part a of every curvature is then never stale. In coordinates in which all
-    curvatures are about 1, such as those of ``Whitened``, that is nearly everything: with a = 1 the chain on a Gaussian
-    *is* the chain with fresh gradients, whatever the staleness. It costs a multiplication and an addition a parameter
-    at each end.
+    **The server owns the linear part.** With ``linear=A`` a worker answers with the residual r = g(θ_old) − A θ_old,
+    and the server uses r + A θ_now. The part A of the curvature is then never stale: with A = ∇²U the chain on a
+    Gaussian *is* the chain with fresh gradients, whatever the staleness. In coordinates in which all curvatures are
+    about 1, such as those of ``Whitened``, A = 1 is nearly everything, and costs a multiplication and an addition a
+    parameter at each end; so does a diagonal. A dense A costs n² of them, k directions 2kn.
 
-    **Workers are sent the point where the chain will be.** A momentum moves the chain on while a worker computes, and
-    most of that way is known: ``look_ahead=τ`` sends θ + c q, where c q is how far the momentum is expected to carry it
-    in τ updates, c = h(m + m² + … + m^τ) with m the share that an update keeps of it. It needs no curvature.
+    **Workers are sent a point ahead of the chain.** A momentum moves the chain on while a worker computes.
+    ``look_ahead=τ`` sends θ + c q instead of θ, with no need to know a curvature. On a ``"straight"`` course c = τh,
+    which takes away the whole error of first order that gradients of mean age τ make in the law of θ. On the
+    ``"expected"`` one c = h(m + m² + … + m^τ), m the share that an update keeps of the momentum: that is where the
+    chain will be on average. It leaves the error λ(τh − c)/B in a variance, but is stable at somewhat longer steps
+    where τ is large beside 1/(1 − m).
 
-    Both are functions of what the trace has: runs with them replay bit for bit.
+    Both are functions of what the trace has: runs with them replay bit for bit. docs/free-staleness.md derives them.
 
     Args:
-        linear: a ≥ 0, the curvature that the server owns; 0 for none.
+        linear: A, the curvature that the server owns: a number a ≥ 0 for a I, a vector for a diagonal, a symmetric
+            matrix, or :class:`LowRank`; 0 for none.
         look_ahead: how many updates to look ahead; ``"auto"`` for W − 1, which is how old the gradients of W workers
             are on average, however different they are; 0 to send the chain's own point.
+        course: ``"straight"`` or ``"expected"``.
 
-    >>> StaleGradients(linear=1.0).owned_curvature
+    >>> StaleGradients(linear=1.0).owned_along(np.array([0.6, 0.8]))
     1.0
+    >>> StaleGradients(linear=[1.0, 9.0]).linear
+    LinearPart(diagonal (2,))
     """
 
-    linear: float = 0.0
+    linear: float | LinearPart | LowRank | Sequence[Any] | Array = 0.0
     look_ahead: float | str = 0.0
+    course: Course = "straight"
 
     stale_gradients = True
 
     def __post_init__(self) -> None:
-        real_number("linear", self.linear, least=0)
+        part = LinearPart.of(self.linear)
+        object.__setattr__(self, "linear", part if part.number is None else part.number)
+        one_of("course", self.course, COURSES)
         if self.look_ahead != "auto":
             remedy = "Give a number of updates, or 'auto' for as many as gradients are old on average."
             if isinstance(self.look_ahead, str):
@@ -60,9 +71,13 @@ class StaleGradients(Architecture):
             real_number("look_ahead", self.look_ahead, least=0)
 
     @property
-    def owned_curvature(self) -> float:
-        """The ``linear`` part of the gradient, which is never stale."""
-        return self.linear
+    def _part(self) -> LinearPart:
+        return LinearPart.of(self.linear)
+
+    def owned_along(self, direction: Array) -> float:
+        """vᵀ A v: how much of the curvature along v is never stale."""
+        part = self._part
+        return part.along(direction) if part else 0.0
 
     def updates_ahead(self, workers: int) -> float:
         """τ, as far as workers are sent ahead."""
@@ -70,11 +85,16 @@ class StaleGradients(Architecture):
 
     def drift_ahead(self, kernel: Kernel, h: float, workers: int) -> float:
         """c of the point θ + c q, 0 where nothing is looked ahead or no momentum carries the chain on."""
-        updates = self.updates_ahead(workers)
-        return (kernel.drift_ahead(h, updates, self.linear) or 0.0) if updates else 0.0
+        return drift_ahead(kernel, h, self.updates_ahead(workers), self._part, self.course)
 
     def refuse(self, run: RunShape, potential: Potential, kernels: Sequence[Kernel], *, even: bool = True) -> None:
-        """Looking ahead without a momentum, or with one whose way is not known."""
+        """A of another size than the model; looking ahead without a momentum, or with one whose way is not known."""
+        size = self._part.size
+        if size not in (None, potential.size):
+            problem = f"is for {size} parameters, and the model has {potential.size}"
+            raise ArgumentError(
+                "linear", self.linear, problem, f"Give {potential.size} by {potential.size}, or a number."
+            )
         for kernel in kernels:
             if self.look_ahead not in (0, "auto") and kernel.drift_ahead(1e-6, 1.0) is None:
                 raise ArgumentError(
@@ -84,37 +104,38 @@ class StaleGradients(Architecture):
 
     def work(self, potential: Potential, kernels: Sequence[Kernel], workers: int) -> Potential:
         """The model, or its residual after the part that the server owns."""
-        return Residual(potential, self.linear) if self.linear else potential
+        return Residual(potential, self._part) if self._part else potential
 
     def chain(self, kernel: Kernel, place: Place, workers: int) -> Chain:
         """A chain that adds what it owns, and says where it will be."""
-        if not self.linear and not self.drift_ahead(kernel, 1e-6, workers):
+        if not self._part and not self.drift_ahead(kernel, 1e-6, workers):
             return Chain(kernel, *place)
-        return ForesightChain(kernel, *place, linear=self.linear, updates_ahead=self.updates_ahead(workers))
+        ahead = self.updates_ahead(workers)
+        return ForesightChain(kernel, *place, linear=self._part, updates_ahead=ahead, course=self.course)
 
 
 class Residual(Wrapper):
-    """A model whose workers answer with r = g(θ) − a θ.
+    """A model whose workers answer with r = g(θ) − A θ.
 
     Args:
         potential: the model.
-        linear: a.
+        linear: A.
     """
 
-    def __init__(self, potential: Potential, linear: float) -> None:
+    def __init__(self, potential: Potential, linear: LinearPart) -> None:
         super().__init__(potential)
         self.addressed, self.epoch = potential.addressed, potential.epoch
-        self._linear = potential.dtype.type(linear)
+        self._linear, self._owned = linear, linear.bound(potential.dtype)
         if potential.bound is not None:
-            self.bound = ResidualBound(potential.bound, self._linear)
+            self.bound = ResidualBound(potential.bound, self._owned)
 
     def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
         """r for R repetitions at once."""
         self.potential.gradients(theta, indices, out)
-        subtract_linear(out, self._linear, theta)
+        add_linear(out, self._owned, theta, -1)
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
-        """r = g̃(θ) − aθ at one θ."""
+        """r = g̃(θ) − Aθ at one θ."""
         out = np.empty((1, self.size), self.dtype)
         self.gradients(np.ascontiguousarray(theta, self.dtype)[None], np.asarray(indices, np.int64)[None], out)
         row: Array = out[0]
@@ -123,11 +144,11 @@ class Residual(Wrapper):
     def answer(self, points: Array, address: GradientAddress, out: Array) -> None:
         """r, from whatever the model within answers."""
         self.potential.answer(points, address, out)
-        subtract_linear(out, self._linear, points)
+        add_linear(out, self._owned, points, -1)
 
     def full_gradient(self, theta: Array) -> Array:
-        """∇U(θ) − aθ, on all data."""
-        return np.asarray(self.potential.full_gradient(theta) - self._linear * np.asarray(theta, self.dtype))
+        """∇U(θ) − Aθ, on all data."""
+        return np.asarray(self.potential.full_gradient(theta) - self._linear.times(theta).astype(self.dtype))
 
     def gradient_numbers(self, seed: int, chain: int, worker: int, count: int) -> range:
         """Those of the model within."""
@@ -135,7 +156,7 @@ class Residual(Wrapper):
 
     def for_worker(self) -> "Residual":
         """With the model within for one worker."""
-        return Residual(self.potential.for_worker(), float(self._linear))
+        return Residual(self.potential.for_worker(), self._linear)
 
 
 class ResidualBound(NamedTuple):
@@ -147,9 +168,9 @@ class ResidualBound(NamedTuple):
 
 @gradient_with(ResidualBound)
 def _bound_residual(bound, theta, indices, out):  # type: ignore[no-untyped-def]
-    """The compiled gradient, less a θ."""
+    """The compiled gradient, less A θ."""
     inner, linear = bound
     if not gradient_of(inner, theta, indices, out):  # type: ignore[no-untyped-call]
         return False
-    subtract_linear(out, linear, theta)
+    add_linear(out, linear, theta, -1)
     return True

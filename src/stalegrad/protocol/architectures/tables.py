@@ -16,6 +16,7 @@ from stalegrad.protocol.architectures.shards import Shards
 from stalegrad.protocol.architectures.stale_gradients import StaleGradients
 from stalegrad.protocol.architectures.visiting_shards import VisitingShards
 from stalegrad.protocol.architectures.worker_noise import WorkerNoise
+from stalegrad.protocol.linear_part import LinearForm
 
 ARCHITECTURES: Registry[Architecture] = Registry(
     "architecture",
@@ -23,6 +24,7 @@ ARCHITECTURES: Registry[Architecture] = Registry(
         member.__name__: member
         for member in (StaleGradients, Shards, Downpour, Elastic, WorkerNoise, VisitingShards, Consensus)
     },
+    {"linear": LinearForm()},
     base=Architecture,
 )
 

@@ -173,7 +173,7 @@ def _error(evidence: Evidence, chain: int, lag: Lag, h: float | None = None) -> 
     mean = evidence.mean_curvature if kernel.thermostat is not None else 0.0
     architecture, workers = evidence.trace.architecture, evidence.trace.workers
     ahead = 0.0 if lag is FRESH else architecture.drift_ahead(kernel, float(kernel.schedule(0)), workers)
-    owned = architecture.owned_curvature
+    owned = architecture.owned_along(evidence.scale * evidence.curvature.direction)
     return expected_error(kernel, lag, evidence.curvature.value, mean, owned=owned, ahead=ahead)
 
 

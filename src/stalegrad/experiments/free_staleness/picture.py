@@ -1,0 +1,113 @@
+"""The picture of the experiment: four panels, of the sections that were made."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_SHOWN = 1  # the direction of the Gaussian
+_FORMS = {False: ("plain", "C3"), True: ("compensated", "C0")}
+
+
+def draw(numbers: dict[str, Any], path: Path) -> None:
+    """One panel a section; the cost of a gradient and an update has none."""
+    from matplotlib.figure import Figure
+
+    panels: list[tuple[str, Callable[[dict[str, Any], Any], None]]] = [
+        ("gaussian", _gaussian), ("a9a", _bias), ("a9a", _speedup), ("dropping", _dropping), ("lenet", _lenet),
+    ]  # fmt: skip
+    made = [(numbers[name], panel) for name, panel in panels if name in numbers]
+    columns = min(3, max(1, len(made)))
+    rows = -(-len(made) // columns) or 1
+    figure = Figure(figsize=(4.6 * columns, 3.9 * rows), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    for axis, (found, panel) in zip(axes, made, strict=False):
+        panel(found, axis)
+        axis.spines[["top", "right"]].set_visible(False)
+    for axis in axes[len(made) :]:
+        axis.set_visible(False)
+    figure.savefig(path, dpi=150)
+
+
+def _gaussian(found: dict[str, Any], axis: Any) -> None:
+    """A soft direction, in which plain chains do not blow up at once; the dotted line is what is right."""
+    names = list(dict.fromkeys(row["kernel"] for row in found["rows"]))
+    for place, name in enumerate(names):
+        rows = [row for row in found["rows"] if row["kernel"] == name]
+        tau = np.array([row["staleness"] for row in rows]) + 1.0
+        values, errors = (np.array([row[what][_SHOWN] for row in rows], float) for what in ("variance", "error"))
+        axis.errorbar(tau * 1.04**place, values, yerr=2 * errors, fmt="o", capsize=3, color=f"C{place}", label=name)
+        axis.axhline(rows[0]["closed_form"][_SHOWN], color=f"C{place}", linewidth=0.8)
+        plain = [
+            (t, row["plain"][_SHOWN]) for t, row in zip(tau, rows, strict=True) if row["plain"][_SHOWN] is not None
+        ]
+        axis.plot(*zip(*plain, strict=True), "x--", color=f"C{place}", linewidth=0.8)
+    axis.axhline(1.0, color="0.5", linestyle=":")
+    curvatures = found["curvatures"]
+    axis.set(xscale="log", xlabel="τ + 1", ylabel="variance / target", ylim=(0.9, 2.7))
+    axis.set_title(f"Gaussian, λ = {curvatures[_SHOWN]:g} of {curvatures[0]:g} … {curvatures[-1]:g}\n"
+                   "o compensated, — fresh in closed form, × plain", fontsize=9)  # fmt: skip
+    axis.legend(frameon=False, fontsize=8)
+
+
+def _bias(found: dict[str, Any], axis: Any) -> None:
+    place, h = found["phi"].index("variance"), found["common_step"]
+    for compensated, (label, colour) in _FORMS.items():
+        rows = [
+            row for row in found["bias"]
+            if row["step_size"] == h and (row["compensated"] == compensated or row["workers"] == 1)
+        ]  # fmt: skip
+        workers = [row["workers"] for row in rows]
+        bias, errors = (np.array([row[what][place] for row in rows]) for what in ("bias", "error"))
+        axis.errorbar(workers, bias, yerr=2 * errors, fmt="o-", capsize=3, color=colour, label=label)
+    axis.axhline(0, color="0.5", linestyle=":")
+    axis.set(xscale="log", xlabel="workers", ylabel="bias of the variances (about 1)")
+    axis.set_title(f"a9a, whitened, SGLD at h = {h:g}", fontsize=9)
+    axis.set_xticks(found["workers"], [f"{w}" for w in found["workers"]])
+    axis.legend(frameon=False, fontsize=8)
+
+
+def _speedup(found: dict[str, Any], axis: Any) -> None:
+    for compensated, (label, colour) in _FORMS.items():
+        for name, marker in zip(found["phi"], "os", strict=True):
+            rows = [row for row in found["speedup"] if row["compensated"] == compensated and row["phi"] == name]
+            workers = np.array([row["workers"] for row in rows]) * (1.0 if marker == "o" else 1.08)
+            values, low, high = (np.array([row[what] for row in rows], float) for what in ("speedup", "low", "high"))
+            spread = np.maximum([values - low, high - values], 0)
+            axis.errorbar(workers, values, yerr=spread, fmt=f"{marker}-", capsize=3, color=colour,
+                          label=f"{label}, {name}", markerfacecolor="none" if marker == "s" else colour)  # fmt: skip
+    ideal = np.array(found["workers"], float)
+    axis.plot(ideal, ideal, ":", color="0.5", label="ideal")
+    axis.set(xscale="log", yscale="log", xlabel="workers", ylabel="speedup at equal MSE, best h of each")
+    axis.set_title("a9a: 95 % intervals", fontsize=9)
+    axis.set_xticks(found["workers"], [f"{w}" for w in found["workers"]])
+    axis.legend(frameon=False, fontsize=8)
+
+
+def _dropping(found: dict[str, Any], axis: Any) -> None:
+    for place, policy in enumerate(("drop", "wait")):
+        for h, style in zip(found["step_sizes"], ("o-", "s--"), strict=False):
+            rows = [row for row in found["rows"] if row["policy"] == policy and row["step_size"] == h]
+            shift, errors = (np.array([row[what] for row in rows]) for what in ("shift", "error"))
+            axis.errorbar([row["correlation"] for row in rows], shift, yerr=2 * errors, fmt=style, capsize=3,
+                          color=f"C{place + 1}", label=f"{policy}, hλ = {h:g}")  # fmt: skip
+    axis.axhline(0, color="0.5", linestyle=":")
+    dropped = max(row["dropped"] for row in found["rows"])
+    axis.set(xlabel="correlation of a datum with the time it takes", ylabel="shift of the mean, posterior s.d.")
+    axis.set_title(f"Does dropping bias? ({dropped:.0%} dropped)", fontsize=9)
+    axis.legend(frameon=False, fontsize=8)
+
+
+def _lenet(found: dict[str, Any], axis: Any) -> None:
+    styles = {"fresh": "k-", "plain": "C3", "straight": "C0", "expected": "C2"}
+    rate = f"{found['main_lr']:g}"
+    for row in found["rows"]:
+        chains = [losses for losses in row["loss"][rate] if losses is not None]
+        name = row["form"] if row["workers"] == 1 else f"{row['form']}, {row['workers']} workers"
+        line = styles[row["form"]] + ("" if row["workers"] < 10 else "--")
+        if chains:
+            axis.plot(found["gradients"], np.mean(chains, axis=0), line, marker="o", markersize=3, label=name)
+    axis.set(xlabel="gradients", ylabel="test loss of the draw", yscale="log")
+    axis.set_title(f"{found['title']}, lr {rate}", fontsize=9)
+    axis.legend(frameon=False, fontsize=7, handlelength=4)
