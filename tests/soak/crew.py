@@ -18,7 +18,7 @@ from .watch import descendants, is_alive
 
 MPIEXEC = str(Path(sys.executable).parent / "mpiexec")
 RANKS = 4
-LIMIT = 300.0  # seconds: what has not come by then does not come, also beside other programs
+LIMIT = 900.0  # seconds: what has not come by then does not come; ten processes beside it, and code to compile first
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -61,12 +61,14 @@ def sample(store, steps, engine="inline"):
 def peak_of(call):
     """The most bytes that Python and NumPy had at a time in a call."""
     gc.collect()
+    gc.freeze()  # what is there already is no garbage, and takes long to look through
     tracemalloc.start()
     try:
         call()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+        gc.unfreeze()
 
 
 def bytes_a_gradient(of_few, of_many):
