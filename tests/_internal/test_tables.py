@@ -324,6 +324,7 @@ BAD_ENGINES = [
     ("{name = 'processes', threads = 0}", "engine.threads=0: is out of range. Give a whole number ≥ 1."),
     ("{name = 'processes', slow = 1}", "engine.slow=1: is not a mapping. Give a number by worker, such as {3: 0.5}."),
     ("{name = 'processes', slow = {first = 1}}", "engine.slow.first=1: is not under the number of a worker. Count fro"),
+    (f"{{name = 'processes', slow = {{{'1' * 5000} = 1}}}}", f"engine.slow.{'1' * 5000}=1: is not under the number of"),
     ("{name = 'processes', slow = {1 = -1}}", "engine.slow=-1: is out of range. Give a finite number ≥ 0."),
     ("{name = 'mpi', slow = {1 = -1}}", "engine.slow=-1: is out of range. Give a finite number ≥ 0."),
     ("{name = 'mpi', heartbeat = 0}", "engine.heartbeat=0: is out of range. Give a finite number > 0."),

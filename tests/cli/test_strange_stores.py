@@ -2,13 +2,23 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import stalegrad as sg
 from stalegrad.datasets.models import gaussian
+from stalegrad.protocol.architectures import StaleGradients
 
 from .fake_stores import invoke, run_main
 
+OWN_ARCHITECTURE = """
+from dataclasses import dataclass
+from stalegrad.protocol.architectures import StaleGradients
+
+@dataclass(frozen=True)
+class Own(StaleGradients):
+    knob: int = 0
+"""
 STRANGE = "\x1b]0;title\x07\x1b[2J$x{$ [/red]"
 
 
@@ -49,6 +59,43 @@ def test_whatever_goes_wrong_with_one_run_the_others_are_listed(folder, monkeypa
     status, output, _ = invoke("list")
     assert status == 0
     assert "other: ZeroDivisionError" in output
+
+
+def test_looking_at_a_run_imports_nothing_that_it_names(folder, tmp_path, monkeypatch):
+    """An architecture of somebody's own is imported when the run goes on, or is replayed, and not before."""
+    (tmp_path / "planted.py").write_text("from pathlib import Path\nPath('executed').touch()\n" + OWN_ARCHITECTURE)
+    monkeypatch.syspath_prepend(tmp_path)
+    table = {"name": "planted:Own", "knob": 3}
+    change(folder / "good" / "run.json", lambda run: run["record"]["settings"].update(architecture=table))
+    for command in (["list"], ["show", folder / "good"], ["report", folder / "good"]):
+        assert invoke(*command)[0] == 0
+    run = sg.load(folder / "good")
+    run.trace.save(tmp_path / "trace.npz")
+    trace = sg.Trace.load(tmp_path / "trace.npz")
+    assert trace.record.table() == run.trace.record.table()
+    assert trace.record.table()["settings"]["architecture"] == table
+    assert not (tmp_path / "executed").exists()
+    again = sg.replay(trace, gaussian(n_data=20, dimensions=2), sg.SGLD(step_size=0.01))
+    assert (tmp_path / "executed").exists()
+    assert type(again.trace.architecture).__name__ == "Own"
+    np.testing.assert_array_equal(again.draws, run.draws)
+    more = sg.resume(folder / "good", gaussian(n_data=20, dimensions=2), steps=24, progress=False)
+    assert more.trace.architecture == again.trace.architecture
+    assert more.draws.shape[1] == 24
+
+
+def test_an_architecture_that_cannot_be_imported_is_named_where_it_is_needed(folder):
+    table = {"name": "gone_by_now:Own"}
+    change(folder / "good" / "run.json", lambda run: run["record"]["settings"].update(architecture=table))
+    run = sg.load(folder / "good")
+    told = r"architecture='gone_by_now:Own': is one of your own.*No module named 'gone_by_now'.*Put its module on"
+    with pytest.raises(sg.ArgumentError, match=told):
+        sg.replay(run.trace, gaussian(n_data=20, dimensions=2), sg.SGLD(step_size=0.01))
+    with pytest.raises(sg.ArgumentError, match=told):
+        sg.resume(folder / "good", gaussian(n_data=20, dimensions=2), steps=24)
+    plain = StaleGradients()
+    again = sg.replay(run.trace, gaussian(n_data=20, dimensions=2), sg.SGLD(step_size=0.01), architecture=plain)
+    np.testing.assert_array_equal(again.draws, run.draws)
 
 
 @pytest.mark.parametrize(

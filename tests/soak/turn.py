@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import plan as p
-from .children import Children, command_line
+from .children import Children, command_line, mapped
 from .crew import Broken, Crew
 from .disk import Disk
 from .model import SoakModel
@@ -86,7 +86,7 @@ class Turn:
         except Broken as promise:
             self._report(str(promise), None, None)
         finally:
-            self._children.end()
+            self._kill_the_rest()
             self._disk.free()
             self._sweep(memory)
             self._tally.seconds += time.monotonic() - began
@@ -166,11 +166,16 @@ class Turn:
         """After a broken promise nothing is known of the processes: others take their place."""
         assert self._crew is not None
         self._usages = []
-        self._children.end()
+        self._kill_the_rest()
         folder = self._folder / f"again-{len(self._tally.broken)}"
         folder.mkdir()
         environment = {"TMPDIR": str(self._folder / "tmp"), **self._disk.environment}
         self._crew = Crew(self._engine, folder, self._children, environment)
+
+    def _kill_the_rest(self) -> None:
+        """End what has not ended by itself, with -9, after a look at what it has in /dev/shm."""
+        self._mapped |= mapped(self._children.alive())
+        self._children.end()
 
     def _sweep(self, before: set[str]) -> None:
         """Remove what is left in /dev/shm, and report it: but for what MPI has there for processes killed with -9."""

@@ -182,7 +182,7 @@ class ByWorker:
         if not isinstance(value, Mapping):
             return value
         for key in value:
-            if not re.fullmatch("[0-9]+", str(key)):
+            if not re.fullmatch("[0-9]{1,9}", str(key)):  # Python reads no number of thousands of digits
                 raise ArgumentError(f"{path}.{key}", value[key], "is not under the number of a worker", "Count from 0.")
         return {int(key): number for key, number in value.items()}
 

@@ -103,7 +103,7 @@ class Settings:
         Args:
             table: what :meth:`table` gave, or a job file.
             path: where it stands, for messages.
-            remembered: whether it is of a run that was made: then an architecture whose class is not at hand is none.
+            remembered: whether it is of a run that was made: then nothing that it names is imported.
         """
         check_table(table, path or "settings", f"Give a table with: {', '.join(SETTINGS)}.")
         check_keys(table, SETTINGS, path, f"Settings are: {', '.join(SETTINGS)}.")

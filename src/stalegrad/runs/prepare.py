@@ -24,6 +24,7 @@ from stalegrad.potentials.wrappers.natural import NaturalPotential
 from stalegrad.potentials.wrappers.whitened import InCoordinates
 from stalegrad.protocol.architectures import StaleGradients
 from stalegrad.protocol.architectures.base import Place
+from stalegrad.protocol.architectures.tables import known_architecture
 from stalegrad.protocol.chain import Chain, Record
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.past import Past
@@ -145,7 +146,7 @@ def with_architecture(
     settings: Settings, potential: Potential, kernels: Sequence[Kernel], *, even: bool = True
 ) -> Settings:
     """The settings with an architecture that is fitted to the model and can make the run."""
-    architecture = settings.architecture
+    architecture = known_architecture(settings.architecture)
     if potential.epoch > 1 and not isinstance(architecture, StaleGradients):
         problem = f"does not go with {type(potential).__name__}, whose answers depend on earlier ones"
         raise ArgumentError("architecture", architecture, problem, "Give architecture=None, or another model.")

@@ -19,6 +19,7 @@ from stalegrad.engines import Engine, Job, Outcome, Timing, engine_from_table, e
 from stalegrad.kernels import Kernel, kernel_from_table
 from stalegrad.potentials import Potential
 from stalegrad.potentials.base import split
+from stalegrad.protocol.architectures.tables import known_architecture
 from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import DrawStats
@@ -117,6 +118,7 @@ class Storage:
         if potential is None:
             potential = _model_of_job(info)
         workers = changes.get("workers")
+        asked = replace(asked, architecture=known_architecture(asked.architecture))
         if asked.architecture.fixed_workers and workers is not None and workers != asked.workers:
             problem = f"but the run's state is that of {asked.workers} workers"
             raise ArgumentError("workers", workers, problem, f"Give {asked.workers}, or None for what the run had.")

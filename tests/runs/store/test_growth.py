@@ -16,9 +16,21 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("compiled")]
 KERNEL = sg.SGLD(step_size=0.02)
 FEW, MANY = 4_000, 24_000
 THIN = 400
-GARBAGE = 40
-"""Bytes a gradient that may be there: Zarr leaves 10 kB of each of our small chunks to the garbage collector, which
-comes when there is half a megabyte of it, in runs of any length. Memory grew by 126 to 194 bytes a gradient before."""
+ALLOWED = 5
+"""Bytes a gradient: some are there for every chunk and every draw, of which these short runs have many. It was 126 to
+194 bytes before rows were dropped once they are on disk."""
+
+
+def collected_after(method):
+    """The same method, after which the garbage collector comes at once."""
+
+    def call(*arguments):
+        try:
+            return method(*arguments)
+        finally:
+            gc.collect()
+
+    return call
 
 
 @pytest.fixture
@@ -26,7 +38,7 @@ def small_blocks(monkeypatch):
     """Blocks of 1,000 rows, so that short runs are of many."""
     from stalegrad.engines.simulation import cluster
     from stalegrad.protocol import chain_trace, executor
-    from stalegrad.runs.store import stored_trace
+    from stalegrad.runs.store import arrays, stored_trace
 
     for module in (chain_trace, cluster):
         monkeypatch.setattr(module, "BLOCK_ROWS", 1000)
@@ -34,6 +46,9 @@ def small_blocks(monkeypatch):
         monkeypatch.setattr(executor, worth, 10**9)
     monkeypatch.setattr(stored_trace, "CHUNK_ROWS", 1000)
     monkeypatch.setattr(chain_writer.ChainWriter, "most_rows", 1000)
+    # Zarr leaves 10 kB of every chunk, however small, to the garbage collector, which comes now and then.
+    for of, name in ((arrays.GrowingArray, "write"), (arrays.StoredArray, "_read")):
+        monkeypatch.setattr(of, name, collected_after(getattr(of, name)))
 
 
 def sample(store, steps, engine="inline"):
@@ -46,12 +61,14 @@ def sample(store, steps, engine="inline"):
 def peak_of(call):
     """The most bytes that Python and NumPy had at a time in a call."""
     gc.collect()
+    gc.freeze()  # what is there already is no garbage, and takes long to look through
     tracemalloc.start()
     try:
         call()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+        gc.unfreeze()
 
 
 def bytes_a_gradient(of_few, of_many):
@@ -66,7 +83,7 @@ def test_of_a_run(tmp_path, engine):
     """It was 158 bytes a gradient inline, 194 on threads."""
     places = iter(range(10))
     few, many = (lambda n=n: sample(tmp_path / str(next(places)), n, engine) for n in (FEW, MANY))
-    assert bytes_a_gradient(few, many) < GARBAGE
+    assert bytes_a_gradient(few, many) < ALLOWED
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -88,19 +105,19 @@ class TestOfAStore:
             return summarise(run), run.diagnose()
 
         few, many = (lambda store=store: look(store) for store in stores)
-        assert bytes_a_gradient(few, many) < GARBAGE
+        assert bytes_a_gradient(few, many) < ALLOWED
 
     def test_that_is_resumed_or_replayed(self, stores):
         runs = [sg.load(store) for store in stores]
         few, many = (lambda run=run: sg.replay(run.trace, small_model(), KERNEL) for run in runs)
-        assert bytes_a_gradient(few, many) < GARBAGE
+        assert bytes_a_gradient(few, many) < ALLOWED
         more = {store: iter(range(1, 10)) for store in stores}
 
         def resume(store, steps):
             return sg.resume(store, small_model(), steps=steps + THIN * next(more[store]), progress=False)
 
         few, many = (lambda s=s, n=n: resume(s, n) for s, n in zip(stores, (FEW, MANY), strict=True))
-        assert bytes_a_gradient(few, many) < GARBAGE
+        assert bytes_a_gradient(few, many) < ALLOWED
 
     def test_rows_are_those_of_a_run_in_memory(self, stores):
         stored, held = sg.load(stores[0]).trace.chains[0], sample(None, FEW).trace.chains[0]

@@ -165,6 +165,28 @@ class TestTwoWriters:
         with pytest.raises(sg.StoreError, match=r"lock cannot be opened for writing \(Is a directory\)"):
             resume(store)
 
+    def test_a_link_in_its_place_is_not_written_through(self, store, tmp_path):
+        """Somebody else may have made the folder: the lock is emptied and written when it is taken."""
+        mine = tmp_path / "mine"
+        mine.write_text("precious")
+        (store / "lock").unlink()
+        (store / "lock").symlink_to(mine)
+        assert inspect(store).state == "finished"
+        with pytest.raises(sg.StoreError, match=r"lock cannot be opened for writing \(it is a link\)\. Delete it"):
+            resume(store)
+        assert mine.read_text() == "precious"
+        (store / "lock").unlink()  # the remedy
+        resume(store)
+
+    def test_nor_is_a_pipe_waited_for(self, store):
+        status = json.loads((store / "status.json").read_text())
+        (store / "status.json").write_text(json.dumps({**status, "state": "running"}))
+        (store / "lock").unlink()
+        os.mkfifo(store / "lock")
+        assert inspect(store).state == "killed"
+        with pytest.raises(sg.StoreError, match="lock cannot be opened for writing"):
+            resume(store)
+
 
 class TestFullDisk:
     @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import socket
+import stat
 import struct
 import threading
 from pathlib import Path
@@ -28,12 +29,15 @@ class Lock:
         path = folder / _NAME
         with _guard:
             # Looked at before it is opened: closing a second descriptor of the file would drop the lock on the first.
-            if path.exists() and _identity(path.stat()) in _held:
+            if _is_held(path):
                 raise StoreError(f"{folder} is being written by another run of this process. Use another folder.")
             try:
-                self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+                self._descriptor = _opened(path, os.O_RDWR | os.O_CREAT)
             except OSError as error:
-                raise StoreError(f"{path} cannot be opened for writing ({error.strerror}). {_REMEDY}") from error
+                why, remedy = error.strerror, _REMEDY
+                if error.errno == errno.ELOOP:
+                    why, remedy = "it is a link", "Delete it, if you trust who has made this folder."
+                raise StoreError(f"{path} cannot be opened for writing ({why}). {remedy}") from error
             try:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -61,7 +65,7 @@ class Lock:
 def is_abandoned(folder: Path) -> bool:
     """Whether a process has locked the folder once, and has ended without letting go."""
     try:
-        return (folder / _NAME).stat().st_size > 0 and not is_locked(folder)
+        return (folder / _NAME).lstat().st_size > 0 and not is_locked(folder)
     except OSError:  # it has not been locked yet, or is gone by now
         return False
 
@@ -69,18 +73,38 @@ def is_abandoned(folder: Path) -> bool:
 def is_locked(folder: Path) -> bool:
     """Whether a process, this one or another, is writing the store now."""
     path = folder / _NAME
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return False
     with _guard:
-        if _identity(status) in _held:
+        if _is_held(path):
             return True
-        with path.open("rb") as file:
-            try:
-                return _held_by_another(file.fileno())
-            except OSError:
-                return False
+        try:
+            descriptor = _opened(path, os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            return _held_by_another(descriptor)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
+
+
+def _opened(path: Path, flags: int) -> int:
+    """A descriptor of the file; of nothing else that somebody has put there: a link would be written through, and a
+    pipe waited for.
+    """
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a file")
+    return descriptor
+
+
+def _is_held(path: Path) -> bool:
+    """Whether this process holds the lock."""
+    try:
+        return _identity(path.lstat()) in _held
+    except OSError:  # it is not there
+        return False
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:
