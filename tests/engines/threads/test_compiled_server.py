@@ -13,7 +13,7 @@ import pytest
 
 import stalegrad as sg
 from stalegrad.engines import Threads
-from stalegrad.engines.threads import segment
+from stalegrad.engines.threads import compiled_server, segment
 from stalegrad.potentials import GaussianMean
 from stalegrad.testing import FaultyModel, small_model
 
@@ -90,11 +90,14 @@ def test_step_sizes_of_a_schedule(in_compiled_loops, monkeypatch):
     assert_sound(run, kernel=kernel, steps=500)
 
 
-def test_a_store_and_a_run_that_goes_on(in_compiled_loops, tmp_path):
+def test_a_store_and_a_run_that_goes_on(in_compiled_loops, monkeypatch, tmp_path):
     """Checkpoints are taken while workers go on, and the next session continues their minibatches."""
-    sampled(steps=2000, store=tmp_path / "run", checkpoint_every=0.001)
-    run = sg.resume(tmp_path / "run", small_model(), steps=5000, progress=False)
-    assert len(in_compiled_loops) == 2
+    monkeypatch.setattr(compiled_server, "_POLL", 0.001)
+    engine = Threads(slow=dict.fromkeys(range(4), 1e-3))  # so that the run lasts for many looks
+    sampled(steps=2000, store=tmp_path / "run", checkpoint_every=0.001, engine=engine)
+    run = sg.resume(tmp_path / "run", small_model(), steps=5000, engine=Threads(), progress=False)
+    first, _ = in_compiled_loops
+    assert first._segment.number > 0  # a checkpoint begins another
     assert run.draws.shape == (1, 5000, 5)
     assert_sound(run, steps=5000)
 
@@ -112,6 +115,26 @@ def test_an_interrupt_keeps_what_was_made(in_compiled_loops):
     assert 1000 <= steps < 10**7
     assert_sound(run, steps=steps)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stalegrad-worker")]
+
+
+def test_an_interrupt_does_not_wait_for_the_compiler(in_compiled_loops, monkeypatch):
+    ended = threading.Event()
+
+    class Slow:
+        typeof_pyval = staticmethod(compiled_server.work.typeof_pyval)
+
+        def compile(self, types):
+            os.kill(os.getpid(), signal.SIGINT)
+            ended.wait(60)
+
+    monkeypatch.setattr(compiled_server, "work", Slow())
+    try:
+        run = sampled()
+        assert not ended.is_set()
+    finally:
+        ended.set()
+    assert run.interrupted
+    assert run.trace.chains[0].steps == 0
 
 
 class Overflowing(GaussianMean):
@@ -179,8 +202,6 @@ def test_others_send_their_gradients_to_a_server(in_compiled_loops, tmp_path, mo
 
 
 def test_short_runs_do_not_wait_for_a_compiler(monkeypatch):
-    from stalegrad.engines.threads import compiled_server
-
     monkeypatch.setattr(compiled_server, "is_compiled", lambda loop, arguments: False)
     monkeypatch.setattr(compiled_server.CompiledServer, "run", lambda server: pytest.fail("it was compiled"))
     monkeypatch.setattr(compiled_server, "WORTH_LOADING", 10)
@@ -188,8 +209,6 @@ def test_short_runs_do_not_wait_for_a_compiler(monkeypatch):
 
 
 def test_shorter_runs_use_a_loop_that_is_there(in_compiled_loops, monkeypatch):
-    from stalegrad.engines.threads import compiled_server
-
     sampled(steps=50)
     monkeypatch.setattr(compiled_server, "WORTH_COMPILING", 10**6)
     monkeypatch.setattr(compiled_server, "WORTH_LOADING", 40)
