@@ -75,10 +75,11 @@ def test_of_a_run(tmp_path, engine):
 
 @pytest.mark.usefixtures("small_blocks")
 def test_of_a_run_in_compiled_loops(tmp_path, monkeypatch):
+    """With workers that are slow enough for the disk: else what grows is what waits for it, until that is too much."""
     from stalegrad.engines.threads import compiled_server
 
     monkeypatch.setattr(compiled_server, "WORTH_COMPILING", 1)
-    test_of_a_run(tmp_path, "threads")
+    test_of_a_run(tmp_path, sg.engines.Threads(slow={0: 1e-4, 1: 1e-4}))
 
 
 @pytest.mark.usefixtures("small_blocks")

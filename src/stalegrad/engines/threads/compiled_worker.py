@@ -17,7 +17,6 @@ from stalegrad.engines.threads.flights import join, land, release
 from stalegrad.engines.threads.segment import ACCEPTED, MINIBATCH, NANOSECONDS, STALENESS, WORKER
 from stalegrad.engines.threads.shared import (
     ABSENT,
-    AWAY,
     COMPUTED,
     COMPUTING,
     COUNT,
@@ -126,7 +125,7 @@ def work(model, chain, segment, shared, bound, worker, slow, begun, gradient):  
             wait_while_held(shared, worker)
             started = _now(spec)
             continue
-        computed = started
+        computed = started  # it is away, perhaps with the gradient in hand from the last call
         if flights[at + COMPUTED] == 0:
             count = flights[at + COUNT]
             if count >= MAX_COUNT:
@@ -174,6 +173,3 @@ def work(model, chain, segment, shared, bound, worker, slow, begun, gradient):  
         unlock(words)
         flights[at + UPDATING] += started - computed
     return STOPPED
-
-
-assert AWAY not in (ABSENT, HELD), "who is away computes"
