@@ -43,6 +43,7 @@ SECTIONS = (
     Section("variance_reduction", "variance_reduction", "Variance reduction: logistic regression"),
     Section("server", "server", "The server's ceiling"),
     Section("engine_cost", "engine_cost", "What an engine costs"),
+    Section("two_cores", "two_cores", "Two threads, one chain"),
     Section("scale", "scale", "Scale, on paper"),
     Section("memory", "memory", "Memory"),
     Section("startup", "startup", "Start-up"),

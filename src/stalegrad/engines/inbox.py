@@ -13,10 +13,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
+from stalegrad._internal.atomics import add, load
 from stalegrad._internal.jit import compiled
 from stalegrad.engines.waiting import BRIEF
 
@@ -69,24 +68,6 @@ class Inbox(Generic[Item]):
 _NO_SIGNALS = np.zeros(0, np.int64)
 
 
-def _add(typing_context: Any, signals: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        counter = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        return builder.atomic_rmw("add", counter, ir.IntType(64)(1), "release")
-
-    return types.int64(signals), generate
-
-
-def _load(typing_context: Any, signals: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        counter = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        return builder.load_atomic(counter, "acquire", 8)
-
-    return types.int64(signals), generate
-
-
-_add_signal: Any = intrinsic(_add)
-_count_signals: Any = intrinsic(_load)
 _yield_core: Any = types.ExternalFunction("sched_yield", types.int32())  # of the C library
 
 
@@ -94,8 +75,8 @@ _yield_core: Any = types.ExternalFunction("sched_yield", types.int32())  # of th
 def _signal_and_spin(theirs, mine, seen, spins):  # type: ignore[no-untyped-def]
     """Signal theirs, if it is there; then spin until mine has more than ``seen`` signals, for so many turns."""
     if theirs.size > 0:
-        _add_signal(theirs)
+        add(theirs, 0, 1)
     for _ in range(spins):
-        if _count_signals(mine) != seen:
+        if load(mine, 0) != seen:
             return
         _yield_core()

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from stalegrad._internal.errors import StalegradError
 from stalegrad.engines.base import Event, Job, Outcome, Timing
@@ -11,7 +12,28 @@ from stalegrad.engines.lifecycle import FaultPolicy
 from stalegrad.engines.link import Link
 from stalegrad.engines.server_loop import ServerLoop, monotonic_clock
 from stalegrad.engines.task import new_server
+from stalegrad.protocol.chain import Chain, Record
 from stalegrad.protocol.chain_trace import ChainTrace
+
+
+class Serving(Protocol):
+    """Whatever advances one chain of a job until it is done: a server loop, or what takes its place."""
+
+    index: int
+    """Which server of the job it is."""
+    events: list[Event]
+    """Faults of its workers."""
+    timing: Timing
+    """Where the seconds went."""
+
+    @property
+    def trace(self) -> ChainTrace:
+        """What has happened to the chain, without the rows that a checkpoint has taken over."""
+        ...
+
+    def run(self) -> None:
+        """Advance the chain until its last update, or until the run stops."""
+        ...
 
 
 def run_servers(job: Job, link: Callable[[int], Link], policy: FaultPolicy) -> Outcome:
@@ -22,14 +44,23 @@ def run_servers(job: Job, link: Callable[[int], Link], policy: FaultPolicy) -> O
         link: makes the link of server s to its workers.
         policy: what to do about workers that fail.
     """
+    workers = job.settings.workers
+    return run_side_by_side(job, lambda s, stop, clock: server_loop(job, s, link(s), workers, policy, stop, clock))
+
+
+def run_side_by_side(job: Job, make: Callable[[int, threading.Event, Callable[[], float]], Serving]) -> Outcome:
+    """Run whatever ``make`` makes for each server of the job, in a thread of its own.
+
+    Args:
+        job: what is to be run.
+        make: called with the number of the server, what is set to end the run early, and the run's clock.
+    """
     stop, interrupted = threading.Event(), threading.Event()
     clock = monotonic_clock(elapsed(job))
-    loops = [
-        server_loop(job, s, link(s), job.settings.workers, policy, stop, clock) for s in range(job.settings.servers)
-    ]
+    loops = [make(s, stop, clock) for s in range(job.settings.servers)]
     failures: list[BaseException] = []
 
-    def serve(loop: ServerLoop) -> None:
+    def serve(loop: Serving) -> None:
         try:
             loop.run()
         except BaseException as failure:
@@ -48,16 +79,23 @@ def run_servers(job: Job, link: Callable[[int], Link], policy: FaultPolicy) -> O
     unexpected = [failure for failure in failures if not isinstance(failure, StalegradError)]
     if unexpected:
         raise unexpected[0]
-    results = [ChainResult(loop.server.trace, loop.events, loop.timing) for loop in loops]
+    results = [ChainResult(loop.trace, loop.events, loop.timing) for loop in loops]
     return outcome_of(results, interrupted=interrupted.is_set(), failure=expected[0] if expected else None)
 
 
 def server_loop(
-    job: Job, s: int, link: Link, workers: int, policy: FaultPolicy, stop: threading.Event, clock: Callable[[], float]
+    job: Job,
+    s: int,
+    link: Link,
+    workers: int,
+    policy: FaultPolicy,
+    stop: threading.Event,
+    clock: Callable[[], float],
+    made: tuple[Chain, Record] | None = None,
 ) -> ServerLoop:
-    """The loop of server s, in this process, before it starts."""
+    """The loop of server s, in this process, before it starts; with its chain and record, if they are there already."""
     checkpoint = job.checkpoint(s) if job.checkpoint else None
-    return ServerLoop(s, new_server(job, s), link, workers, policy, stop, clock, checkpoint)
+    return ServerLoop(s, new_server(job, s, made), link, workers, policy, stop, clock, checkpoint)
 
 
 def elapsed(job: Job) -> float:

@@ -106,6 +106,11 @@ class ServerLoop:
         self._stop, self._clock, self._checkpoint = stop, clock, checkpoint
         self._suspension = Suspension(_POLL)
 
+    @property
+    def trace(self) -> ChainTrace:
+        """What has happened to the chain, without the rows that a checkpoint has taken over."""
+        return self.server.trace
+
     def run(self) -> None:
         """Receive, decide, send, until the server is done."""
         begun = looked = self._clock()

@@ -39,7 +39,7 @@ class ServerTask:
         return Server(self.chain, admission, self.settings.steps, record, status, self.past)
 
 
-def new_server(job: Job, index: int) -> Server:
-    """The server of a job that runs in this process."""
-    task = ServerTask.of(job, index, job.chain(index), job.past_of(index))
-    return task.server(job.record(index), job.status[index])
+def new_server(job: Job, index: int, made: tuple[Chain, Record] | None = None) -> Server:
+    """The server of a job that runs in this process; with its chain and record, if they are there already."""
+    chain, record = made or (job.chain(index), job.record(index))
+    return ServerTask.of(job, index, chain, job.past_of(index)).server(record, job.status[index])

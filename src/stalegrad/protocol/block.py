@@ -8,14 +8,11 @@ own, which takes seconds the first time and is then cached on disk. Long runs ar
 import numpy as np
 
 from stalegrad._internal.jit import compiled
-from stalegrad.kernels.fused import update
 from stalegrad.kernels.noise.philox import key_words
 from stalegrad.potentials.compiled import gradient_of
 from stalegrad.potentials.minibatches.draws import minibatch, room
 from stalegrad.protocol.chain import all_finite
-from stalegrad.protocol.draws import keep
-from stalegrad.protocol.foresight import look_ahead
-from stalegrad.protocol.linear_part import add_linear
+from stalegrad.protocol.turn import keep_if_due, make_update
 
 
 @compiled
@@ -45,7 +42,7 @@ def execute_block(  # type: ignore[no-untyped-def]
         gradient: room for one, (R, n); at a bad gradient it holds it.
     """
     seed, chain, first_repeat, version = address
-    burn_in, thin, draws, norms, temperatures, entry = window
+    entry = window[5]
     code, n_data, batch_size = batches
     key0, key1 = key_words(seed)
     words, table = room(code, n_data, batch_size)
@@ -61,18 +58,9 @@ def execute_block(  # type: ignore[no-untyped-def]
             return b
         if not all_finite(gradient):
             return b
-        if linear is not None:
-            add_linear(gradient, linear, point, 1)
-        row = coefficients[0 if one_row else b]
-        update(state, gradient, row, seed, chain, first_repeat, version + b)  # type: ignore[no-untyped-call]
-        if momentum is not None:
-            drift = ahead[0 if one_drift else b]
-            if drift != 0:
-                look_ahead(sent, point, momentum, drift)
+        row, drift = coefficients[0 if one_row else b], ahead[0 if one_drift else b]
+        make_update(state, momentum, point, sent, linear, drift, gradient, row, seed, chain, first_repeat, version + b)
         if depth > 1:
             points[(first + b + 1) % depth][...] = sent
-        past_burn_in = version + b + 1 - burn_in
-        if past_burn_in > 0 and past_burn_in % thin == 0:
-            keep(draws, norms, temperatures, entry, state.position, gradient, momentum)
-            entry += 1
+        entry = keep_if_due(window, entry, version + b + 1, state.position, gradient, momentum)
     return workers.shape[0]

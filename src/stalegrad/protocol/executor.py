@@ -14,7 +14,6 @@ import numpy as np
 from stalegrad._internal.errors import GradientError
 from stalegrad._internal.jit import is_compiled
 from stalegrad._internal.types import Array, IntArray
-from stalegrad.kernels.fused import has_compiled_update
 from stalegrad.potentials.address import GradientAddress
 from stalegrad.potentials.base import Potential
 from stalegrad.protocol.block import execute_block
@@ -24,6 +23,7 @@ from stalegrad.protocol.order import Order, Stretch
 from stalegrad.protocol.past import Past
 from stalegrad.protocol.server import ChainStatus
 from stalegrad.protocol.trace_builder import TraceBuilder
+from stalegrad.protocol.turn import compiles
 
 _BLOCK_ENTRIES = 1 << 17  # minibatch indices drawn, or used, in one compiled call
 _TURN = 64  # updates of a chain before it is the next chain's turn
@@ -157,10 +157,9 @@ class Executor:
     def _bound_for_blocks(self) -> Any:
         """What a compiled block needs of the model; None if model, kernel or recorder cannot, or it is not worth it."""
         bound = self._potential.bound
-        able = bound is not None and not self._potential.addressed and self._chain.runs_in_blocks
-        if not able or self._total < min(WORTH_A_BLOCK, WORTH_LOADING):
+        if self._total < min(WORTH_A_BLOCK, WORTH_LOADING):
             return None
-        if not has_compiled_update(self._chain.state) or self._record.window(self._chain.version, 1) is None:
+        if not compiles(self._potential, self._chain, self._record):
             return None
         if self._total >= WORTH_A_BLOCK:
             return bound

@@ -37,6 +37,7 @@ def collected_after(method):
 def small_blocks(monkeypatch):
     """Blocks of 1,000 rows, so that short runs are of many."""
     from stalegrad.engines.simulation import cluster
+    from stalegrad.engines.threads import compiled_server, segment
     from stalegrad.protocol import chain_trace, executor
     from stalegrad.runs.store import arrays, stored_trace
 
@@ -44,6 +45,9 @@ def small_blocks(monkeypatch):
         monkeypatch.setattr(module, "BLOCK_ROWS", 1000)
     for worth in ("WORTH_A_BLOCK", "WORTH_LOADING"):  # of longer runs alone, code would be loaded that takes memory
         monkeypatch.setattr(executor, worth, 10**9)
+    for worth in ("WORTH_COMPILING", "WORTH_LOADING"):
+        monkeypatch.setattr(compiled_server, worth, 10**9)
+    monkeypatch.setattr(segment, "_UPDATES", 1000)
     monkeypatch.setattr(stored_trace, "CHUNK_ROWS", 1000)
     monkeypatch.setattr(chain_writer.ChainWriter, "most_rows", 1000)
     # Zarr leaves 10 kB of every chunk, however small, to the garbage collector, which comes now and then.
@@ -84,6 +88,15 @@ def test_of_a_run(tmp_path, engine):
     places = iter(range(10))
     few, many = (lambda n=n: sample(tmp_path / str(next(places)), n, engine) for n in (FEW, MANY))
     assert bytes_a_gradient(few, many) < ALLOWED
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_of_a_run_in_compiled_loops(tmp_path, monkeypatch):
+    """With workers that are slow enough for the disk: else what grows is what waits for it, until that is too much."""
+    from stalegrad.engines.threads import compiled_server
+
+    monkeypatch.setattr(compiled_server, "WORTH_COMPILING", 1)
+    test_of_a_run(tmp_path, sg.engines.Threads(slow={0: 1e-4, 1: 1e-4}))
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -6,29 +6,15 @@ others, such as ARM's, may show the flag first.
 """
 
 import platform
-from typing import Any
 
-from numba import types
-from numba.extending import intrinsic
-
+from stalegrad._internal.atomics import fence as full_fence
 from stalegrad._internal.jit import compiled
-
-
-def _full_fence(typing_context: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.none(), generate
-
-
-_fence: Any = intrinsic(_full_fence)
 
 
 @compiled
 def compiled_fence():  # type: ignore[no-untyped-def]
     """Let no read or write pass from one side of this call to the other, in either direction."""
-    _fence()
+    full_fence()
 
 
 def _none() -> None:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from stalegrad.engines.threads import ThreadLink
+from stalegrad.engines.threads.link import ThreadLink
 from stalegrad.protocol.admission import Assignment
 from stalegrad.protocol.settings import Settings
 from stalegrad.testing import small_model

@@ -1,58 +1,21 @@
-"""The threads engine: servers and workers are threads of this process.
-
-It works in a notebook and with closures. Gradients run in parallel as far as they release the GIL, which compiled, JAX
-and torch gradients do; for pure Python gradients use the processes engine.
-"""
+"""Messages between a server's thread and its workers' threads: queues, and buffers that are copied into."""
 
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from stalegrad._internal.types import Array
-from stalegrad._internal.validation import by_worker, whole_number
-from stalegrad.engines.base import Engine, Job, Outcome
+from stalegrad.engines.base import Job
 from stalegrad.engines.inbox import Inbox
-from stalegrad.engines.lifecycle import FaultPolicy
 from stalegrad.engines.link import Arrival, Delivery, Failure, Link, Ready
-from stalegrad.engines.local_servers import run_servers
 from stalegrad.engines.worker_loop import Work, run_worker
 from stalegrad.protocol.admission import Assignment
 from stalegrad.protocol.server import Gradient
 from stalegrad.protocol.worker import Worker
-
-
-@dataclass(frozen=True)
-class Threads(Engine):
-    """Real asynchrony in one process.
-
-    Args:
-        patience: seconds after which a worker that does not answer counts as hung; None waits for ever. A hung thread
-            cannot be ended, only left behind.
-        restarts: how often in a row a worker may fail before it is given up.
-        update_threads: threads among which each server splits its updates, for models of many parameters: the same
-            bits, sooner, as long as there are cores for them.
-        slow: extra seconds per gradient of some workers, by number, to study stragglers.
-    """
-
-    patience: float | None = None
-    restarts: int = 3
-    update_threads: int = 1
-    slow: Mapping[int, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        FaultPolicy(self.patience, self.restarts)
-        whole_number("update_threads", self.update_threads, least=1)
-        by_worker("slow", self.slow)
-
-    def run(self, job: Job) -> Outcome:
-        """Run the job, each server and each worker in a thread of its own."""
-        policy = FaultPolicy(self.patience, self.restarts)
-        return run_servers(job, lambda server: ThreadLink(job, server, self.slow), policy)
 
 
 class _WorkerEnd:

@@ -1,0 +1,123 @@
+"""Who computes at which version, and who may: :class:`stalegrad.protocol.admission.Admission`, compiled.
+
+The transitions are the same; ``tests/engines/threads/test_flights.py`` holds one against the other. The caller has the
+lock of :mod:`stalegrad.engines.threads.shared`. There are no messages that could break the protocol, so that nothing is
+refused here: a worker lands what it was given, and nothing else.
+"""
+
+from typing import NamedTuple
+
+from numba import njit
+
+from stalegrad._internal.atomics import fence, load, store
+from stalegrad._internal.jit import compiled
+from stalegrad.engines.threads.shared import (
+    ABSENT,
+    ASLEEP,
+    AWAY,
+    COMPUTED,
+    COUNT,
+    FLYING,
+    GONE,
+    HEAD,
+    HELD,
+    LANDED,
+    NEXT,
+    READ,
+    STATE,
+    VERSION,
+    WAITING,
+    flight,
+    wake,
+)  # fmt: skip
+
+
+class Bound(NamedTuple):
+    """The staleness bound.
+
+    Args:
+        largest: τ, negative for no bound.
+        waits: whether workers are held so that nothing is ever dropped.
+    """
+
+    largest: int
+    waits: bool
+
+
+@compiled
+def join(shared, bound, worker, sent):  # type: ignore[no-untyped-def]
+    """A worker wants its first point, or, after a fault, its next."""
+    _queue(shared, worker)
+    release(shared, bound, sent)
+
+
+@njit
+def land(shared, bound, worker):  # type: ignore[no-untyped-def]
+    """A gradient has come: how stale it is, and whether it is accepted. If so, the caller advances the version."""
+    at = flight(worker)
+    staleness = shared.words[VERSION] - shared.flights[at + READ]
+    shared.flights[at + COMPUTED] = 0
+    shared.flights[at + LANDED] += 1
+    shared.words[FLYING] -= 1
+    _queue(shared, worker)
+    return staleness, bound.largest < 0 or staleness <= bound.largest
+
+
+@compiled
+def leave(shared, bound, worker, sent):  # type: ignore[no-untyped-def]
+    """What a worker was computing will not come: it may :func:`join` again. Others may now get work."""
+    at = flight(worker)
+    if load(shared.flights, at + STATE) == AWAY:
+        shared.words[FLYING] -= 1
+    shared.flights[at + COMPUTED] = 0
+    shared.flights[at + LANDED] = 0
+    store(shared.flights, at + STATE, GONE)
+    release(shared, bound, sent)
+
+
+@compiled
+def release(shared, bound, sent):  # type: ignore[no-untyped-def]
+    """Hand the present version, and with it the point ``sent`` (1, n), to every waiting worker that may fly."""
+    words, flights, queue = shared.words, shared.flights, shared.queue
+    point = sent[0]
+    while words[WAITING] > 0 and _may_fly(words, flights, queue.shape[0], bound):
+        worker = queue[words[HEAD]]
+        words[HEAD] = 0 if words[HEAD] + 1 == queue.shape[0] else words[HEAD] + 1
+        words[WAITING] -= 1
+        words[FLYING] += 1
+        at = flight(worker)
+        flights[at + COUNT] = flights[at + NEXT]
+        flights[at + NEXT] += 1
+        flights[at + READ] = words[VERSION]
+        own = shared.points[worker]
+        for i in range(point.shape[0]):
+            own[i] = point[i]
+        store(flights, at + STATE, AWAY)
+        if bound.waits:
+            fence()
+            if load(flights, at + ASLEEP) != 0:
+                wake(shared, worker)
+
+
+@njit
+def _queue(shared, worker):  # type: ignore[no-untyped-def]
+    words, queue = shared.words, shared.queue
+    place = words[HEAD] + words[WAITING]
+    queue[place if place < queue.shape[0] else place - queue.shape[0]] = worker
+    words[WAITING] += 1
+    store(shared.flights, flight(worker) + STATE, HELD)
+
+
+@njit
+def _may_fly(words, flights, workers, bound):  # type: ignore[no-untyped-def]
+    if not bound.waits or words[FLYING] == 0:
+        return True
+    oldest = words[VERSION]
+    for worker in range(workers):
+        at = flight(worker)
+        if load(flights, at + STATE) == AWAY:
+            oldest = min(oldest, flights[at + READ])
+    return words[VERSION] - oldest + words[FLYING] <= bound.largest
+
+
+assert ABSENT == 0, "flights begin as zeros"

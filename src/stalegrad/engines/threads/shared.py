@@ -1,0 +1,160 @@
+"""What the compiled workers of one chain share: a lock, the chain's counters, and where each worker is.
+
+All of it are arrays. Whoever holds the lock may read and write everything; without it, a worker reads its own entries
+of ``flights`` and its own row of ``points`` while it flies, and anybody may :func:`load` what is marked atomic. Entries
+that different threads write often lie on different cache lines.
+"""
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, types
+
+from stalegrad._internal.atomics import fence, load, pause, store, swap
+from stalegrad._internal.jit import compiled
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.protocol.past import Past
+
+_LINE = 16  # int64 entries: two cache lines, which processors fetch together
+LOCK, STOP, VERSION = 0, _LINE, 2 * _LINE  # entries of ``words``; the first two are atomic
+ROW, ENTRY, SEGMENT, FLYING, HEAD, WAITING = range(VERSION + 1, VERSION + 7)
+STATE, ASLEEP, COUNT, READ, NEXT, COMPUTED, LANDED, COMPUTING, UPDATING = range(9)  # entries of a worker's ``flights``
+ABSENT, HELD, AWAY, GONE = range(4)  # what STATE may be
+
+_SPINS = 400  # looks at the lock before the core is yielded, about 10 µs
+_YIELDS = 16  # of the core, before the thread sleeps
+_SHORTEST, _LONGEST = 20, 10_000  # microseconds that it sleeps, twice as long each time
+
+
+class Shared(NamedTuple):
+    """The arrays.
+
+    Args:
+        words: LOCK: whether somebody holds the lock. STOP: whether all are to return. VERSION: l. ROW: rows written in
+            this segment. ENTRY: where the next draw goes. SEGMENT: the number of the present one. FLYING: how many
+            workers compute. HEAD, WAITING: where the queue begins, and how many are in it.
+        flights: for each worker STATE (atomic), ASLEEP: whether it waits for its pipe (atomic), COUNT and READ: the
+            minibatch that it computes and the version that it has read, NEXT: the minibatch that it is given next,
+            COMPUTED: whether it has the gradient, LANDED: how many gradients of it have come since its last fault, and
+            nanoseconds COMPUTING gradients and UPDATING the chain.
+        queue: the workers that wait for a point, a ring.
+        points: what each worker was sent, a row each that is longer than a point.
+        pipes: for each worker the two ends of the pipe that wakes it, once they are open; none where nobody is held.
+    """
+
+    words: IntArray
+    flights: IntArray
+    queue: IntArray
+    points: Array
+    pipes: IntArray
+
+    @classmethod
+    def of(cls, workers: int, like: Array, past: Past | None, *, version: int, held: bool) -> "Shared":
+        """Of so many workers that are still to join, for points like this one; ``held`` if some may be held."""
+        words, flights = np.zeros(4 * _LINE, np.int64), np.zeros((workers, _LINE), np.int64)
+        words[VERSION] = version
+        for worker, count in (past.next_counts() if past else {}).items():
+            if worker < workers:
+                flights[worker, NEXT] = count
+        width = like.shape[1] + 2 * _LINE
+        points, queue = np.zeros((workers, width), like.dtype), np.zeros(workers, np.int64)
+        return cls(words, flights.reshape(-1), queue, points, np.full((workers if held else 0, 2), -1, np.int64))
+
+    def of_worker(self, entry: int) -> IntArray:
+        """One entry of all workers' flights."""
+        return self.flights.reshape(-1, _LINE)[:, entry]
+
+    def open(self) -> None:
+        """Open the pipes, before any thread uses them."""
+        for ends in self.pipes:
+            ends[:] = os.pipe()
+
+    def close(self) -> None:
+        """Close the pipes, when no thread uses them any more."""
+        for end in self.pipes.reshape(-1).tolist():
+            os.close(end)
+
+
+@njit
+def flight(worker):  # type: ignore[no-untyped-def]
+    """Where a worker's entries begin in ``flights``."""
+    return worker * _LINE
+
+
+_yield_core: Any = types.ExternalFunction("sched_yield", types.int32())  # all four of the C library
+_usleep: Any = types.ExternalFunction("usleep", types.int32(types.uint32))
+_read: Any = types.ExternalFunction("read", types.int64(types.int32, types.voidptr, types.uint64))
+_write: Any = types.ExternalFunction("write", types.int64(types.int32, types.voidptr, types.uint64))
+
+
+@compiled
+def lock(words):  # type: ignore[no-untyped-def]
+    """Wait for the lock: polling, then yielding the core, then sleeping. Returns whether others held it."""
+    tries, microseconds, waited = 0, _SHORTEST, False
+    while load(words, LOCK) != 0 or not swap(words, LOCK, 0, 1):
+        waited = True
+        tries += 1
+        if tries < _SPINS:
+            pause()
+        elif tries < _SPINS + _YIELDS:
+            _yield_core()
+        else:
+            _usleep(microseconds)
+            microseconds = min(2 * microseconds, _LONGEST)
+            tries = _SPINS // 2
+    return waited
+
+
+@compiled
+def unlock(words):  # type: ignore[no-untyped-def]
+    """Let the next one have the lock, and with it all that was written under it."""
+    store(words, LOCK, 0)
+
+
+@compiled
+def stop(words):  # type: ignore[no-untyped-def]
+    """Have all workers return; those that sleep must be woken besides."""
+    store(words, STOP, 1)
+    fence()
+
+
+@njit
+def nap(words, nanoseconds):  # type: ignore[no-untyped-def]
+    """Sleep for so long, or until all are to return; whether they are not."""
+    left = nanoseconds
+    while left > 0:
+        if load(words, STOP) != 0:
+            return False
+        part = min(left, 20_000_000)
+        _usleep(part // 1000)
+        left -= part
+    return True
+
+
+@njit
+def wait_while_held(shared, worker):  # type: ignore[no-untyped-def]
+    """Wait until this worker is given a point, or all are to return: polling for a moment, then asleep.
+
+    It says that it sleeps before it looks once more; who gives it a point does so before looking whether it sleeps. So
+    one of them sees the other, and no wake-up is lost.
+    """
+    words, flights = shared.words, shared.flights
+    at = flight(worker)
+    for _ in range(_SPINS):
+        if load(flights, at + STATE) != HELD or load(words, STOP) != 0:
+            return
+        pause()
+    store(flights, at + ASLEEP, 1)
+    fence()
+    if load(flights, at + STATE) == HELD and load(words, STOP) == 0:
+        byte = np.zeros(1, np.int8)
+        _read(shared.pipes[worker, 0], byte.ctypes, 1)
+    store(flights, at + ASLEEP, 0)
+
+
+@compiled
+def wake(shared, worker):  # type: ignore[no-untyped-def]
+    """Wake a worker that may be asleep; if it is not, the next time that it wants to sleep it wakes at once."""
+    byte = np.zeros(1, np.int8)
+    _write(shared.pipes[worker, 1], byte.ctypes, 1)

@@ -1,0 +1,59 @@
+"""What becomes of a gradient once it is an update's turn, for compiled loops: the compiled form of ``Chain.apply``.
+
+The executor's blocks (:mod:`stalegrad.protocol.block`) and the threads that update a chain themselves (the folder
+``engines/threads``) both call this, so that what an update is stands here once.
+"""
+
+from numba import njit
+
+from stalegrad.kernels.fused import has_compiled_update, update
+from stalegrad.potentials.base import Potential
+from stalegrad.protocol.chain import Chain, Record
+from stalegrad.protocol.draws import keep
+from stalegrad.protocol.foresight import look_ahead
+from stalegrad.protocol.linear_part import add_linear
+
+
+def compiles(potential: Potential, chain: Chain, record: Record) -> bool:
+    """Whether model, kernel, chain and recorder are such that a compiled loop can do without Python."""
+    if potential.bound is None or potential.addressed or not chain.runs_in_blocks:
+        return False
+    return has_compiled_update(chain.state) and record.window(chain.version, 1) is not None
+
+
+@njit(error_model="numpy")
+def make_update(  # type: ignore[no-untyped-def]
+    state, momentum, point, sent, linear, drift, gradient, coefficients, seed, chain, first_repeat, number
+):
+    """Update number ``number`` of a chain, and the point that workers are sent after it.
+
+    Args:
+        state: the kernel's.
+        momentum: of the state, or None.
+        point: where the state wants its gradient, (R, n).
+        sent: what workers are sent, (R, n): the same array, or another if they are sent ahead of it.
+        linear: A, the curvature that the server owns, or None.
+        drift: c of θ + c q, the point that is sent after the update; 0 if it is ``point``.
+        gradient: (R, n); afterwards it is as it was used, with Aθ.
+        coefficients: of the kernel's formula.
+        seed: of the run; with the next three it is the address of the noise.
+        chain: the chain.
+        first_repeat: number of the first repetition.
+        number: of the update.
+    """
+    if linear is not None:
+        add_linear(gradient, linear, point, 1)
+    update(state, gradient, coefficients, seed, chain, first_repeat, number)  # type: ignore[no-untyped-call]
+    if momentum is not None and drift != 0:
+        look_ahead(sent, point, momentum, drift)
+
+
+@njit(error_model="numpy")
+def keep_if_due(window, entry, version, position, gradient, momentum):  # type: ignore[no-untyped-def]
+    """Keep the draw that the update to ``version`` has made as entry ``entry``, if one is due; the next entry."""
+    burn_in, thin, draws, norms, temperatures, _ = window
+    past_burn_in = version - burn_in
+    if past_burn_in > 0 and past_burn_in % thin == 0:
+        keep(draws, norms, temperatures, entry, position, gradient, momentum)
+        return entry + 1
+    return entry
