@@ -13,7 +13,9 @@ BIAS = 0.05
 
 def conditions(curvature, noise, staleness, linear):
     architecture = StaleGradients(linear=linear)
-    return Conditions(staleness, curvature, curvature, noise, architecture, staleness + 1, BIAS)
+    return Conditions(
+        staleness, curvature, curvature, noise, architecture, architecture.owned_along(np.ones(1)), staleness + 1, BIAS
+    )
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3, 100.0])

@@ -118,7 +118,7 @@ def measure(out: Path, settings: Settings, report: Report, data: Dataset | None 
 def sampled(settings: Settings, model: Posterior, form: Form, functions: Any) -> Array:
     """φ of every ``thin``-th draw of every repetition, (R, draws, 2)."""
     whitened = model.potential
-    anchored = control_variates(whitened.potential, whitened.centre)
+    anchored = control_variates(whitened.potential, whitened.coordinates.centre)
     run = replay(
         trace_of(form.workers, settings), InCoordinates(anchored, whitened.coordinates),
         SGLD(step_size=form.step_size), seed=settings.seed, thin=settings.thin, repeats=settings.runs,

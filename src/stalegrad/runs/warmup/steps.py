@@ -30,6 +30,7 @@ class Conditions:
         steepest: at the steepest of these points.
         noise: the largest variance of the minibatch gradient along a direction.
         architecture: that makes the run.
+        owned: the curvature that is the server's own and therefore never stale.
         workers: W.
         bias: the error of a variance that is allowed.
     """
@@ -39,14 +40,14 @@ class Conditions:
     steepest: float
     noise: float
     architecture: Architecture
+    owned: float
     workers: int
     bias: float
 
     def direction(self, kernel: Kernel, h: float, curvature: float) -> Direction:
         """A direction of the posterior of this curvature, as the theory takes it."""
-        owned = self.architecture.owned_curvature
         ahead = self.architecture.drift_ahead(kernel, h, self.workers)
-        return Direction(curvature, self.noise, min(1.0, curvature), self.noise, owned, ahead)
+        return Direction(curvature, self.noise, min(1.0, curvature), self.noise, self.owned, ahead)
 
     def error(self, kernel: Kernel, h: float, curvature: float) -> float:
         """By how much the variance along it comes out wrong, relative to its own."""

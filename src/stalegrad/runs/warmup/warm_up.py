@@ -120,9 +120,10 @@ class _Search:
         self._report("noise and curvature", 0.85)
         noise = with_less_noise(potential, seen.coordinates, seen.draws, options, self._counter, self._seed)
         target = InCoordinates(potential, noise.coordinates)
+        owned = settings.architecture.owned_along(np.full(potential.size, potential.size**-0.5))
         conditions = Conditions(
             staleness_by_turns(settings.workers, settings.max_staleness), max(1.0, steep.typical),
-            max(1.0, steep.largest), noise.largest, settings.architecture, settings.workers, options.bias,
+            max(1.0, steep.largest), noise.largest, settings.architecture, owned, settings.workers, options.bias,
         )  # fmt: skip
         kernels = [chosen(kernel, conditions) for kernel in self._run.kernels]
         numbers = [
