@@ -56,7 +56,7 @@ def sample(
     initial: Any = None,
     burn_in: int | None = None,
     thin: int = 1,
-    warmup: Warmup | Literal["auto"] | None = "auto",
+    warmup: Warmup | Literal["auto"] | bool | None = "auto",
     repeats: int | None = None,
     architecture: Architecture | None = None,
     progress: bool = True,
@@ -89,7 +89,8 @@ def sample(
             one.
         thin: keep every thin-th update after that.
         warmup: how to find what is not given, see :class:`Warmup`. By default there is one if the kernel, or any number
-            of it, is not given; ``sg.Warmup()`` for one in any case, None for none. Draws are in θ in any case.
+            of it, is not given; ``sg.Warmup()`` or True for one in any case, None or False for none. Draws are in θ in
+            any case.
         repeats: run R independent repetitions of the same trace in one pass (inline engine only).
         architecture: who samples and who sends what, such as ``sg.Downpour(n_push=5)``, or ``sg.Shards()`` for workers
             that each have a part of the data, see
@@ -155,7 +156,7 @@ def sample(
     )
     run = _checked(run, outcome)
     if progress and repeats is None and prepared.team.leads:
-        _print_findings(run, potential, prepared.kernels)
+        _print_findings(run, potential, prepared.kernels, functions)
     return run
 
 
@@ -326,7 +327,7 @@ def _run_stored(storage: "Storage", progress: bool, functions: Mapping[str, Test
         outcome = storage.finish(outcome)
     run = _checked(storage.run(outcome), outcome)
     if progress and prepared.team.leads:
-        _print_findings(run, prepared.potential, prepared.kernels)
+        _print_findings(run, prepared.potential, prepared.kernels, functions)
     return run
 
 
@@ -345,7 +346,9 @@ def _checked(run: Run, outcome: Outcome) -> Run:
     return run
 
 
-def _print_findings(run: Run, potential: Potential, kernels: Sequence[Kernel]) -> None:
+def _print_findings(
+    run: Run, potential: Potential, kernels: Sequence[Kernel], functions: Mapping[str, TestFunction]
+) -> None:
     """What the run's own diagnosis says, below the verdict. Whatever happens here, the run is not lost.
 
     Gradients for it are computed by nobody else meanwhile: at most a tenth of what each worker has computed.
@@ -354,7 +357,7 @@ def _print_findings(run: Run, potential: Potential, kernels: Sequence[Kernel]) -
     budget = min(max(each // 20, FEWEST_GRADIENTS), MOST_GRADIENTS)
     affordable = not run.interrupted and each >= 10 * budget
     try:
-        text = str(run.diagnose(potential if affordable else None, kernels, gradients=budget))
+        text = str(run.diagnose(potential if affordable else None, kernels, functions, gradients=budget))
     except (Exception, KeyboardInterrupt) as problem:
         text = f"no diagnosis ({type(problem).__name__}: {problem})"
     print(printable(text), file=sys.stderr)

@@ -26,8 +26,10 @@ def with_everything_found(
         own_architecture: whether the user gave one.
         progress: show how far it is.
     """
+    if isinstance(warmup, bool):
+        warmup = Warmup() if warmup else None
     if warmup is not None and warmup != "auto" and not isinstance(warmup, Warmup):
-        remedy = "Give sg.Warmup(...), 'auto', or None for none."
+        remedy = "Give sg.Warmup(...), True, 'auto', or None or False for none."
         raise ArgumentError("warmup", warmup, f"is a {type(warmup).__name__}, not a Warmup", remedy)
     possible = can_warm_up(run.potential, run.kernels, run.settings)
     if isinstance(warmup, Warmup) and not possible:

@@ -8,9 +8,7 @@ import stalegrad as sg
 from stalegrad.analysis.diagnostics import diagnose
 from stalegrad.analysis.diagnostics.recommendation import Advice, Circumstances, joint
 from stalegrad.potentials import from_gradient
-from stalegrad.potentials.mode import find_mode
 from stalegrad.potentials.names import parameter_names
-from stalegrad.potentials.wrappers.whitened import Whitened
 from stalegrad.protocol.settings import Settings
 
 
@@ -34,14 +32,9 @@ def named(findings, name):
     return findings[findings.names.index(name)]
 
 
-def warmed_up(model, steps, **options):
-    """What leaving the kernel to the warm-up amounts to, by hand: the mode, the curvature there, a step for it."""
-    mode = find_mode(model, progress=False)
-    width = 1e-3 * np.eye(model.size)
-    columns = [(model.full_gradient(mode + e) - model.full_gradient(mode - e)) / 2e-3 for e in width]
-    white = Whitened(model, mode, np.linalg.cholesky(np.array(columns, np.float64)))
-    kernel = sg.SGLD(step_size=min(0.1, 1.6 * white.batch_size / white.n_data))
-    return sampled(white, kernel, steps=steps, initial=normal(2, model.size, seed=3), **options), white
+def followed(model, findings):
+    """The run that is recommended, as the printed call makes it."""
+    return sg.sample(model, **findings.recommendation.arguments, engine="inline", progress=False, seed=7)
 
 
 def regression(batch_size=50):
@@ -63,8 +56,8 @@ class TestArrival:
         assert findings.recommendation.warmup
         assert findings.recommendation.call() == "sg.sample(potential, steps=3_000, servers=2)"
         assert "sg.sample(potential, steps=3_000, servers=2)" in str(findings)
-        better, white = warmed_up(model, findings.recommendation.settings["steps"])
-        assert not {"arrival", "R-hat", "effective draws"} & set(better.diagnose(white).names)
+        better = followed(model, findings)
+        assert not {"arrival", "R-hat", "effective draws"} & set(better.diagnose(model).names)
 
     def test_a_chain_that_came_from_afar_and_stopped_has_arrived(self):
         way = 40 * np.exp(-np.arange(1000) / 60)[None, :, None]
@@ -213,9 +206,41 @@ def test_scales():
     finding = named(findings, "scales")
     assert finding.figure == pytest.approx(300, rel=0.1)
     assert findings.recommendation.warmup
-    better, white = warmed_up(model, 4000, burn_in=100)
-    measured = {each.name: each.figure for each in better.diagnose(white).measurements}
-    assert measured["scales"] < 2
+    better = followed(model, findings)
+    assert better.diagnose(model).skipped["scales"] == "the warm-up has seen to it"
+    spread = better.trace.coordinates.inverse(np.asarray(better.draws)).std(axis=(0, 1))
+    assert spread.max() < 2 * spread.min()
+
+
+class TestWarmUp:
+    def test_what_it_saw_is_a_finding(self):
+        """Neal's funnel: other chains than its own would not say so if they never came into the neck."""
+
+        def gradient(theta, _):
+            v, x = theta[0], theta[1:]
+            inverse = np.exp(-np.clip(v, -50, 50))
+            return np.concatenate([[v / 9 + 0.5 * len(x) - 0.5 * inverse * (x @ x)], inverse * x])
+
+        model = from_gradient(gradient, 6, n_data=1, dtype=np.float64)
+        run = sg.sample(model, steps=2000, servers=2, engine="inline", progress=False)
+        assert run.warmup.concerns
+        finding = named(run.diagnose(model), "warm-up")
+        assert finding.severity == "serious"
+        assert run.warmup.concerns[0] in finding.measurement.what
+        assert "NUTS" in run.diagnose(model).recommendation.model
+
+    def test_numbers_for_its_coordinates_go_with_it(self):
+        """Far fewer draws than it takes: the remedy has the same step, in the same coordinates, and more of them."""
+        model = regression()
+        findings = sg.sample(model, steps=120, servers=2, engine="inline", progress=False).diagnose(model)
+        recommended = findings.recommendation
+        assert recommended.arguments["warmup"] is True
+        assert "warmup=True" in recommended.call()
+        assert "architecture" not in recommended.arguments
+        better = followed(model, findings)
+        assert better.trace.coordinates is not None
+        assert float(better.step_sizes[0, 0]) == recommended.step_size
+        assert "effective draws" not in better.diagnose(model).names
 
 
 class TestJointNumbers:

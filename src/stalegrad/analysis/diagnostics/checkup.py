@@ -25,6 +25,7 @@ from stalegrad.analysis.diagnostics.checks import (
     check_step_size,
     check_tails,
     check_transient,
+    check_warm_up,
 )
 from stalegrad.analysis.diagnostics.checks.noise import batch_size_for
 from stalegrad.analysis.diagnostics.checks.stiffness import longest_factor
@@ -128,7 +129,8 @@ def diagnose(
         warmed=warmed or trace.coordinates is not None,
     )
     again: dict[str, Check] = {"step halving": partial(check_step_halving, functions=functions)} if step_halving else {}
-    checks = CHECKS | again
+    before: dict[str, Check] = {"warm-up": check_warm_up} if trace.record is not None and trace.record.warmup else {}
+    checks = before | CHECKS | again
     return examine(evidence, checks | {name: check for name, check in _not_for(trace).items() if name in checks})
 
 

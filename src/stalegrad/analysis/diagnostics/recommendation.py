@@ -22,16 +22,18 @@ from typing import Any
 from stalegrad._internal.numbers_file import without_nan
 from stalegrad.kernels import Kernel, kernel_table
 from stalegrad.kernels.code import kernel_code, literal
-from stalegrad.protocol.architectures import architecture_table
+from stalegrad.protocol.architectures import StaleGradients, architecture_table
 from stalegrad.protocol.settings import Settings
 
 LONGEST = 10.0
 """From so many times the updates on, more of them are no remedy: the chain needs other coordinates."""
 
-_SHAPE = (
+SHAPE = (
     "The coordinates are those of a warm-up already, so it is the posterior's shape that is in the way: write the "
     "model in other parameters, or sample it with NUTS."
 )
+OWNED = StaleGradients(linear=1.0)
+"""What a warm-up chooses: in its coordinates the curvature is 1."""
 _LEAST_STEP = 0.5  # below this share of the step that the rest allows, the minibatch is made larger instead
 _COLUMNS = 80
 
@@ -169,13 +171,15 @@ def joint(advice: Sequence[Advice], about: Circumstances) -> Recommendation | No
         for name in ("servers", "workers", "max_staleness", "policy", "architecture")
         if getattr(about.settings, name) != _DEFAULTS.get(name)
     }
+    if about.warmed and kept.get("architecture") == OWNED:
+        del kept["architecture"]  # the warm-up's own choice
     if bounds:
         kept["max_staleness"] = max(bounds)
     if any(each.unbounded for each in advice):
         kept.pop("max_staleness", None)
     warmup = any(each.warmup for each in advice)
     if warmup and about.warmed:
-        model, warmup = model or _SHAPE, False
+        model, warmup = model or SHAPE, False
     if warmup or model:
         return Recommendation({"steps": _rounded_up(about.settings.steps), **kept}, model=model, warmup=True)
     longer, given = max(each.longer for each in advice), about.settings
@@ -183,11 +187,13 @@ def joint(advice: Sequence[Advice], about: Circumstances) -> Recommendation | No
     slower = min(1.0, factor)  # a longer step is taken for more effective draws, not for fewer updates
     burn_in = max([given.burn_in, *(each.burn_in for each in advice)]) / slower
     draws = (given.steps - given.burn_in) * max(1.0, longer / max(1.0, factor)) / slower
-    numbers = {"steps": _rounded_up(_rounded_up(burn_in) + draws)}
+    numbers: dict[str, Any] = {"steps": _rounded_up(_rounded_up(burn_in) + draws)}
     if burn_in:
         numbers["burn_in"] = _rounded_up(burn_in)
     if (thin := round(given.thin / slower)) > 1:
         numbers["thin"] = thin
+    if about.warmed:  # the numbers of the kernels are for its coordinates
+        numbers["warmup"] = True
     return Recommendation(
         {**numbers, **kept},
         tuple(

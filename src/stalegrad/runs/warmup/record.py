@@ -32,6 +32,7 @@ class WarmupRecord:
         gradients: what it took, in gradients of the model's minibatch size.
         passes: the same in passes over all data.
         concerns: why the result might not be to be trusted, in words.
+        hints: what would make the run better, in words.
     """
 
     mode: bool
@@ -53,11 +54,17 @@ class WarmupRecord:
     gradients: int
     passes: float
     concerns: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
     def table(self) -> Table:
         """In plain types; :meth:`from_table` reads them."""
         plain = asdict(self)
-        return {**plain, "numbers": [dict(one) for one in self.numbers], "concerns": list(self.concerns)}
+        return {
+            **plain,
+            "numbers": [dict(one) for one in self.numbers],
+            "concerns": list(self.concerns),
+            "hints": list(self.hints),
+        }
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], path: str = "warmup") -> Self:
@@ -66,7 +73,8 @@ class WarmupRecord:
         check_table(table, path, f"It has: {', '.join(names)}.")
         if sorted(table) != sorted(names):
             raise ArgumentError(path, table, "is not the record of a warm-up", f"It has: {', '.join(names)}.")
-        return cls(**{**table, "numbers": tuple(table["numbers"]), "concerns": tuple(table["concerns"])})
+        lists = {name: tuple(table[name]) for name in ("numbers", "concerns", "hints")}
+        return cls(**{**table, **lists})
 
     def __str__(self) -> str:
         mode = "a mode was found" if self.mode else "no mode was found"
@@ -89,7 +97,8 @@ class WarmupRecord:
             f"  so: {self.kernel}({chose}), which forgets in {self.forgetting:.3g} updates; burn_in={self.burn_in:,}"
             + ("" if self.burn_in_chosen else " as given"),
         ]
-        return "\n".join([*lines, *(f"  ! {concern}" for concern in self.concerns)])
+        concerns, hints = (f"  ! {concern}" for concern in self.concerns), (f"  hint: {hint}" for hint in self.hints)
+        return "\n".join([*lines, *concerns, *hints])
 
     def _range(self, name: str) -> str:
         values = sorted({float(one[name]) for one in self.numbers if name in one})

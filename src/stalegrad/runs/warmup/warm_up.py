@@ -106,6 +106,7 @@ class _Search:
         self._seed = run.settings.seed
         self._counter = Counter()
         self._concerns: list[str] = []
+        self._hints: list[str] = []
 
     def run(self) -> Found:
         """Mode, coordinates, pilot, noise, steps, starts, burn-in."""
@@ -142,7 +143,7 @@ class _Search:
             plain_noise=noise.plain, control_variates=noise.anchored, staleness=conditions.staleness,
             kernel=type(kernels[0]).__name__, numbers=tuple(numbers), forgetting=memory, burn_in=burn_in,
             burn_in_chosen=self._burn_in is None, gradients=ceil(data / potential.batch_size),
-            passes=data / potential.n_data, concerns=tuple(self._concerns),
+            passes=data / potential.n_data, concerns=tuple(self._concerns), hints=tuple(self._hints),
         )  # fmt: skip
         return Found(noise.coordinates, numbers, start, burn_in, record.table())
 
@@ -169,7 +170,7 @@ class _Search:
             control_variates=False, staleness=staleness, kernel=type(first).__name__, numbers=tuple(numbers),
             forgetting=memory, burn_in=(burn_in := self._burn_in_for(memory)), burn_in_chosen=self._burn_in is None,
             gradients=sum(how.gradients for _, how in found.values() if how is not None), passes=0.0,
-            concerns=tuple(self._concerns),
+            concerns=tuple(self._concerns), hints=tuple(self._hints),
         )  # fmt: skip
         return Found(None, numbers, run.start, burn_in, record.table())
 
@@ -181,7 +182,7 @@ class _Search:
         if gains and max(gains) > _NOISY:
             potential = self._potential
             batch = min(potential.n_data, ceil(potential.batch_size * max(gains)))
-            self._concerns.append(
+            self._hints.append(
                 f"the noise of minibatches of {potential.batch_size:,} makes steps {max(gains):.0f} times shorter than "
                 f"the posterior needs: batch_size={batch:,} would mix about so much faster an update"
             )
@@ -198,7 +199,7 @@ class _Search:
         settings = self._settings
         wanted, most = ceil(_BURN_IN * memory), max(0, (settings.steps - settings.thin) // 2)
         if wanted > most:
-            self._concerns.append(
+            self._hints.append(
                 f"{settings.steps:,} steps are few: a chain forgets its start in about {memory:,.0f} updates. Give "
                 f"steps={ceil(wanted * 20 / 1000) * 1000:,} or more"
             )

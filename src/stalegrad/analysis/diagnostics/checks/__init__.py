@@ -19,6 +19,7 @@ from stalegrad.analysis.diagnostics.checks.temperatures import (
     check_kinetic_temperature,
 )
 from stalegrad.analysis.diagnostics.checks.transient import check_transient
+from stalegrad.analysis.diagnostics.checks.warm_up import check_warm_up
 
 __all__ = [
     "check_agreement",
@@ -36,4 +37,5 @@ __all__ = [
     "check_step_size",
     "check_tails",
     "check_transient",
+    "check_warm_up",
 ]
