@@ -188,6 +188,7 @@ def test_a_function_of_no_file_is_compiled_all_the_same():
     assert compiled(names["twice"])(3) == 6
 
 
+@pytest.mark.long
 def test_what_one_process_compiled_for_a_kernel_another_loads(fresh_python, tmp_path):
     """Of a kernel in a user's own file, whose loop is made of source text: from disk, unless the formula changed."""
     file = tmp_path / "own_kernel.py"

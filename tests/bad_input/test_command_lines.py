@@ -88,6 +88,7 @@ def place(run, tmp_path_factory, monkeypatch):
     return fresh
 
 
+@pytest.mark.long
 @cases(0.1)
 @given(line=command_lines())
 def test_command_lines(line, place):

@@ -52,6 +52,7 @@ def test_a_table_a_recommendation_and_files(file, tmp_path):
     assert (out / "scaling.png").is_file()
 
 
+@pytest.mark.long
 def test_a_step_size_that_is_to_be_found(file):
     file.write_text(JOB.replace("1e-4", '"auto"'))
     out = file.parent / "plan"

@@ -38,6 +38,7 @@ def test_pictures_replace_links_of_their_names(run):
     assert not [path for path in (folder / "plots").iterdir() if path.suffix != ".png"]
 
 
+@pytest.mark.long
 def test_no_picture_is_put_where_a_link_leads(run, tmp_path, monkeypatch, capsys):
     folder, _ = run
     elsewhere = tmp_path / "elsewhere"

@@ -118,6 +118,7 @@ def test_a_dead_host_ends_the_run_with_the_draws_so_far(tmp_path, monkeypatch):
     np.testing.assert_array_equal(sg.replay(run.trace, small_model(), KERNEL).draws, run.draws)
 
 
+@pytest.mark.long
 def test_a_hundred_kills_of_random_workers(tmp_path, monkeypatch):
     """kill -9 from outside, a hundred times during one run: it completes, nothing is applied twice, and each
     replacement works within five seconds of the death before it."""

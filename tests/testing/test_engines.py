@@ -10,7 +10,11 @@ pytestmark = pytest.mark.usefixtures("compiled")
 REAL = {"threads": Threads, "processes": Processes}
 
 
-@pytest.mark.parametrize("engine", [Inline(), Threads(), Processes()], ids=lambda engine: type(engine).__name__)
+@pytest.mark.parametrize(
+    "engine",
+    [Inline(), Threads(), pytest.param(Processes(), marks=pytest.mark.long)],
+    ids=["Inline", "Threads", "Processes"],
+)
 def test_keeps_every_promise(engine):
     check_engine(engine)
 

@@ -64,6 +64,7 @@ def test_a_kernel_of_ones_own_that_says_nothing_of_itself():
     assert kernel.inertial is None
 
 
+@pytest.mark.long
 def test_a_kernel_of_ones_own_in_a_compiled_block(monkeypatch):
     from stalegrad.protocol import executor
 

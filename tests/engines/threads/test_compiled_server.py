@@ -90,6 +90,7 @@ def test_step_sizes_of_a_schedule(in_compiled_loops, monkeypatch):
     assert_sound(run, kernel=kernel, steps=500)
 
 
+@pytest.mark.long
 def test_a_store_and_a_run_that_goes_on(in_compiled_loops, monkeypatch, tmp_path):
     """Checkpoints are taken while workers go on, and the next session continues their minibatches."""
     monkeypatch.setattr(compiled_server, "_POLL", 0.001)

@@ -93,6 +93,7 @@ class TestControlVariates:
         alone = [model.gradient(t, i) for t, i in zip(theta, indices, strict=True)]
         np.testing.assert_array_equal(out, np.array(alone))
 
+    @pytest.mark.long
     def test_compiled_blocks_give_the_same_bits(self, monkeypatch):
         model, trace = control_variates(small_logistic(), np.full(3, 0.5)), sg.Trace.constant_staleness(3, 60, seed=2)
         plain = sg.replay(trace, model, KERNEL, repeats=2)

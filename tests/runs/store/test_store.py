@@ -143,7 +143,7 @@ for engine in sys.argv[2:]:
 """
 
 
-@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("kind", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGINT])
 def test_a_signal_leaves_a_checkpoint(tmp_path, kind):
     """One run after the other in one process: each signal ends one of them."""
     engines = ("inline", "threads", "processes")
@@ -197,6 +197,7 @@ def test_a_run_that_fails_keeps_its_draws_and_goes_on(tmp_path):
     assert os.path.exists(store / "chain-0/events.json")
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_draws(tmp_path):
     """Sixteen times the draws of a large model in the same memory."""
     program = """
