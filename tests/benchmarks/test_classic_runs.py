@@ -4,7 +4,7 @@ import pytest
 
 pytestmark = pytest.mark.long
 
-RIGHT = ("linear_collinear", "student_t", "ordinal", "groups_non_centred")
+RIGHT = ("linear_collinear", "student_t", "ordinal")
 TREACHEROUS = ("groups_centred", "mixture_unordered")
 
 

@@ -17,7 +17,7 @@ def test_everything_is_measured(engine):
     described = job(engine=engine, servers=2, max_staleness=5)
     potential = described.potential()
     told = []
-    calibration, run, kernels = calibrate(described, potential, seconds=0.1, report=told.append)
+    calibration, run, kernels, _ = calibrate(described, potential, seconds=0.1, report=told.append)
     assert list(calibration.gradients) == [5, 10, 20, 40]
     assert all(seconds > 0 for seconds in calibration.gradients.values())
     assert calibration.update > 0
@@ -34,7 +34,7 @@ def test_everything_is_measured(engine):
 
 def test_minibatches_are_never_larger_than_the_data():
     described = job(model=job().model.__class__("stalegrad.datasets.models:gaussian", {"n_data": 12, "batch_size": 10}))
-    calibration, _, _ = calibrate(described, described.potential(), seconds=0.05)
+    calibration, *_ = calibrate(described, described.potential(), seconds=0.05)
     assert list(calibration.gradients) == [5, 10, 12]
 
 

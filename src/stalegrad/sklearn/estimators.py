@@ -14,15 +14,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array
-from stalegrad._internal.validation import real_number
+from stalegrad._internal.validation import real_number, whole_number
 from stalegrad.analysis.estimates import PredictiveAverage
-from stalegrad.kernels import Harmonic, Kernel
-from stalegrad.potentials import Linear, Logistic, Softmax
+from stalegrad.kernels import Kernel
+from stalegrad.potentials import Linear, Logistic, Potential, Softmax
 from stalegrad.potentials.glm.design_matrix import DesignMatrix
 from stalegrad.potentials.mode import find_mode
+from stalegrad.potentials.wrappers.whitened import Whitened
 from stalegrad.runs.sample import sample
-
-Model = Linear | Logistic | Softmax
+from stalegrad.sklearn.tuning import Model, tuned
 
 LEAST_NOISE = 1e-3
 """Of the responses' standard deviation: the noise of a regression is not estimated below it."""
@@ -82,21 +82,27 @@ class _LinearModel(BaseEstimator):  # type: ignore[misc]
     def _sample(self, model: Callable[..., Model], X: Any, y: Array, **options: Any) -> Array:
         """Draws of the weights of X̃, (draw, output, feature), the intercept last."""
         prior_scale = real_number("prior_scale", self.prior_scale, above=0)
+        workers = whole_number("workers", self.workers, least=1)
         potential = model(
             X, y, prior_scale=prior_scale, batch_size=self.batch_size, intercept=True, dtype=np.float64, **options
         )
         start = find_mode(potential, passes=_MOST_PASSES, progress=False)
+        target: Potential = potential
+        kernel = self.kernel
+        if kernel is None:
+            target, start, kernel = tuned(potential, start, prior_scale**-2, workers - 1)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self.kernel_ = kernel
         self.run_ = sample(
-            potential, self.kernel, steps=self.steps, burn_in=self.burn_in, thin=self.thin, workers=self.workers,
+            target, kernel, steps=self.steps, burn_in=self.burn_in, thin=self.thin, workers=self.workers,
             servers=self.servers, engine=self.engine, initial=start, seed=seed, progress=False,
         )  # fmt: skip
         if self.run_.interrupted:
             raise KeyboardInterrupt
         self.draw_weights_ = (self.run_.step_sizes / self.run_.step_sizes.sum()).ravel()
         draws = self.run_.draws.reshape(-1, potential.size)
-        found = {} if self.run_.warmup is None else self.run_.warmup.numbers[0]
-        self.kernel_ = (Harmonic() if self.kernel is None else self.kernel).completed(found)
+        if isinstance(target, Whitened):
+            draws = target.original(draws)
         return draws.reshape(len(draws), -1, X.shape[1] + 1)
 
     def _keep(self, weights: Array, m: Array, s: Array) -> None:
@@ -116,7 +122,7 @@ class StaleClassifier(ClassifierMixin, _LinearModel):  # type: ignore[misc]
     Args:
         prior_scale: ς, on the scale of standardised features.
         steps: L, updates of each chain.
-        burn_in: updates of each chain that are not kept.
+        burn_in: updates of each chain that are not kept. Chains start at the posterior's mode.
         thin: keep every thin-th update after that.
         batch_size: J, data behind one gradient; None for all. Small minibatches, like many workers, make the default
             sampler take small steps: give more of them then.
@@ -124,8 +130,9 @@ class StaleClassifier(ClassifierMixin, _LinearModel):  # type: ignore[misc]
         servers: S, chains.
         engine: ``"inline"``, the same for the same ``random_state``; or ``"threads"``, ``"processes"``, an engine
             object: parallel, and the order of arrival differs from run to run.
-        kernel: the sampler, in the coordinates of the standardised features. None, or one that leaves numbers out, for
-            what the warm-up of :func:`stalegrad.sample` finds, see :class:`stalegrad.Warmup`.
+        kernel: the sampler, in the coordinates of the standardised features. None for SGHMC with a step size for which
+            variances are right to about a tenth, in coordinates where the curvature at the mode is 1 (up to 1,000
+            parameters; beyond that in those of the features).
         standardise: give features mean 0 and variance 1 first; sparse ones variance 1 alone.
         random_state: an int, a generator of NumPy's old kind, or None.
 
@@ -137,7 +144,7 @@ class StaleClassifier(ClassifierMixin, _LinearModel):  # type: ignore[misc]
         intercept_draws_: likewise.
         draw_weights_: of each draw in averages, h_l / Σh.
         kernel_: the sampler that was used.
-        run_: the :class:`~stalegrad.Run`; its draws are weights of the standardised features.
+        run_: the :class:`~stalegrad.Run`, in the sampler's own coordinates.
 
     >>> X, y = [[-2.0], [-1.0], [-0.5], [0.5], [1.0], [2.0]], ["no", "no", "yes", "no", "yes", "yes"]
     >>> model = StaleClassifier(random_state=0).fit(X, y)
@@ -215,7 +222,7 @@ class StaleRegressor(RegressorMixin, _LinearModel):  # type: ignore[misc]
         intercept_draws_: likewise, (draw,).
         draw_weights_: of each draw in averages, h_l / Σh.
         kernel_: the sampler that was used.
-        run_: the :class:`~stalegrad.Run`; its draws are weights of the standardised features.
+        run_: the :class:`~stalegrad.Run`, in the sampler's own coordinates.
 
     >>> X = np.arange(20.0)[:, None]
     >>> model = StaleRegressor(random_state=0).fit(X, 3 * X[:, 0] + np.tile([1.0, -1.0], 10))

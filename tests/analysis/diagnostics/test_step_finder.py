@@ -163,7 +163,7 @@ class TestAuto:
 
     def test_a_run_holds_the_number_and_replays_without_another_calibration(self, monkeypatch):
         model = small_logistic()
-        run = sg.sample(model, self.kernel, steps=200, workers=3, engine="threads", progress=False)
+        run = sg.sample(model, self.kernel, steps=200, workers=3, engine="threads", warmup=None, progress=False)
         (about,) = run.trace.record.kernels
         expected = sg.find_step_size(model, self.kernel, workers=3, gradients=2000, progress=False)
         assert about["step_size"] == expected.step_size
@@ -181,7 +181,7 @@ class TestAuto:
     def test_a_bound_on_staleness_counts(self):
         sizes = [
             sg.sample(GaussianMean(np.zeros((50, 2)), dtype=np.float64), self.kernel, steps=20, workers=8,
-                      max_staleness=bound, engine="inline", progress=False).step_sizes[0, 0]
+                      max_staleness=bound, engine="inline", warmup=None, progress=False).step_sizes[0, 0]
             for bound in (0, None)
         ]  # fmt: skip
         assert sizes[0] > 5 * sizes[1]
@@ -197,7 +197,7 @@ class TestAuto:
             assert set(run.step_sizes[0]) == set(first.step_sizes[0])
 
     def test_it_prints_why(self, capsys):
-        sg.sample(small_logistic(), self.kernel, steps=20, engine="inline")
+        sg.sample(small_logistic(), self.kernel, steps=20, engine="inline", warmup=None)
         assert "for SGLD, found with" in capsys.readouterr().err
 
     def test_a_trace_without_the_number_is_refused(self):

@@ -40,6 +40,11 @@ class InCoordinates(Potential):
             kind = DenseBound if coordinates.factor is not None else ScaledBound
             self.bound = kind(potential.bound, *coordinates.bound)
 
+    @property
+    def centre(self) -> Array:
+        """c, the point at which z is 0."""
+        return self.coordinates.centre
+
     def original(self, z: Array) -> Array:
         """θ = c + S z of every row of ``z``."""
         return self.coordinates.original(z)
