@@ -64,7 +64,7 @@ def test_the_mode_has_no_slope_and_unit_curvature(data, model):
     exact = Whitened(
         sg.potentials.Logistic(data.X, data.y, intercept=True, dtype=np.float64),
         model.potential.centre,
-        np.linalg.inv(model.potential._rows.astype(np.float64)).T,
+        np.linalg.inv(model.potential.coordinates.factor.astype(np.float64)).T,
     )
     assert_allclose(exact.full_gradient(np.zeros(exact.size)), 0, atol=2e-4)
     e = 1e-3
