@@ -18,9 +18,7 @@ from stalegrad.engines.local_servers import elapsed, outcome_of
 from stalegrad.engines.ray import remote_server
 from stalegrad.engines.ray.call_link import Answer, Call, CallLink
 from stalegrad.engines.ray.call_worker import CallWorker
-from stalegrad.engines.ray.envelope import (
-    exchange,
-)
+from stalegrad.engines.ray.envelope import exchange
 from stalegrad.engines.ray.hostile import HostileTransport
 from stalegrad.engines.ray.lanes import MOST_LANES, LaneAssignment, LaneChoice, worthwhile_lanes
 from stalegrad.engines.ray.reliable_calls import ReliableCalls
@@ -66,8 +64,8 @@ class Remote(Engine):
             time.sleep(0.005)
             looks += 1
             for s, follower in enumerate(followers):
-                further = all(follower.chain.version > version for lost, version, _ in self.went_on_from if lost == s)
-                ready = further and follower.known + 1 >= self.snapshots
+                before = max((version for lost, version, _ in self.went_on_from if lost == s), default=0)
+                ready = follower.chain.version > before and follower.known + 1 >= self.snapshots
                 if due and due[0] <= looks and s == due[0] % len(followers) and ready:
                     due.pop(0)
                     servers[s].stop()  # the threads end; what they send from now on is not read
