@@ -93,6 +93,7 @@ class TestChainTrace:
         accepted=[1, 1, 0, 1, 1],
         step_size=np.array([0.1, 0.1, np.nan, 0.2, 0.3]),
         time=np.arange(5.0),
+        scanned=np.array([1, 1, 0, 0, 1]),
     )
 
     def test_version_counts_accepted_gradients(self):
@@ -106,6 +107,7 @@ class TestChainTrace:
         assert updates.staleness.tolist() == [0, 1, 1, 1]
         assert updates.step_size.tolist() == [0.1, 0.1, 0.2, 0.3]
         assert updates.time.tolist() == [0, 1, 3, 4]
+        assert updates.scanned.tolist() == [1, 1, 0, 1]
         assert updates.accepted.all()
 
     @pytest.mark.parametrize(("updates", "rows"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 5)])
@@ -126,10 +128,10 @@ class TestChainTrace:
 
     def test_the_builder_leaves_out_what_was_never_given(self):
         builder = TraceBuilder()
-        builder.append(3, 0, 0, True, np.nan, 1.5)
-        builder.append(4, 0, 1, False, np.nan, 2.5)
+        builder.append(3, 0, 0, True, np.nan, 1.5, -1)
+        builder.append(4, 0, 1, False, np.nan, 2.5, -1)
         built = builder.build()
-        assert built.step_size is None
+        assert built.step_size is built.scanned is None
         assert built.time.tolist() == [1.5, 2.5]
         assert built.accepted.tolist() == [True, False]
 

@@ -4,6 +4,7 @@ A run on it is a simulated cluster's trace, executed (:mod:`stalegrad.protocol.e
 """
 
 import threading
+import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,9 @@ from stalegrad.engines.simulation import Law, Network
 from stalegrad.engines.simulation.cluster import Cluster
 from stalegrad.engines.simulation.laws import Several, as_law, as_network
 from stalegrad.protocol.executor import Executor
+
+_FIRST_TURN = 64  # updates of each chain before all chains' speed is known
+_SOON = 0.1  # seconds of a turn, in which nobody looks whether the run is to stop
 
 
 @dataclass(frozen=True)
@@ -56,10 +60,13 @@ class Inline(Engine):
         ]
         checkpoints = [job.checkpoint(s) if job.checkpoint else None for s in range(job.settings.servers)]
         stop, interrupted = threading.Event(), threading.Event()
+        turn = _FIRST_TURN
         with stop_on_signals(stop, interrupted, job.hurry):
             while not stop.is_set() and any(not executor.done for executor in executors):
+                begun = time.perf_counter()
                 for executor in executors:  # by turns, so that all chains are equally far at an interrupt
-                    executor.advance(executor.turn, stop.is_set)
+                    executor.advance(min(turn, executor.turn), stop.is_set)
+                turn = max(1, turn // 2) if time.perf_counter() - begun > _SOON else 2 * turn
                 for executor, checkpoint in zip(executors, checkpoints, strict=True):
                     keep_up(checkpoint, executor, ())
         for executor, checkpoint in zip(executors, checkpoints, strict=True):

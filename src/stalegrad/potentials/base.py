@@ -19,6 +19,7 @@ from stalegrad._internal.errors import GradientError
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.address import GradientAddress
 from stalegrad.potentials.minibatches.scheme import Minibatches
+from stalegrad.potentials.traced import Traced
 
 
 class Potential(ABC):
@@ -60,6 +61,11 @@ class Potential(ABC):
     def batch_size(self) -> int:
         """J, the number of data behind one gradient."""
         return self.minibatches.batch_size
+
+    @property
+    def traced(self) -> Traced | None:
+        """The gradient as JAX can follow it, for programs of many updates; None where it cannot."""
+        return None
 
     @abstractmethod
     def gradient(self, theta: Array, indices: IntArray) -> Array:

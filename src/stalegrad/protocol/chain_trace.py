@@ -22,12 +22,17 @@ class Column(NamedTuple):
     Args:
         dtype: as it is collected.
         kinds: of NumPy's, which a trace may have.
-        optional: whether a trace may be without it; NaN stands for what is not known.
+        optional: whether a trace may be without it; NaN, or −1, stands for what is not known.
     """
 
     dtype: np.dtype[Any]
     kinds: str
     optional: bool
+
+    @property
+    def unknown(self) -> float:
+        """What stands for what is not known, where that is allowed."""
+        return np.nan if self.dtype.kind == "f" else -1
 
 
 def _metadata(dtype: type, kinds: str, *, optional: bool = False) -> dict[str, Column]:
@@ -48,6 +53,9 @@ class ChainTrace:
         accepted: whether it updated the chain.
         step_size: h of the update, NaN where there was none, or None to leave it to the kernel's schedule.
         time: seconds from the start to the update, measured or virtual, or None.
+        scanned: 1 for an update that was made within a program of many (:mod:`stalegrad.protocol.scan_jax`), whose
+            last bits may differ from those of gradients that are asked for one by one, and 0 for all others; None to
+            leave it to whoever executes the trace.
     """
 
     worker: IntArray = field(metadata=_metadata(np.int32, "iu"))
@@ -56,6 +64,7 @@ class ChainTrace:
     accepted: Array = field(metadata=_metadata(np.bool_, "b"))
     step_size: Array | None = field(default=None, metadata=_metadata(np.float64, "f", optional=True))
     time: Array | None = field(default=None, metadata=_metadata(np.float64, "f", optional=True))
+    scanned: IntArray | None = field(default=None, metadata=_metadata(np.int8, "iu", optional=True))
 
     def __post_init__(self) -> None:
         columns = {name: v for name, v in self.columns().items() if v is not None or not COLUMNS[name].optional}

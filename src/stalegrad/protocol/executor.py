@@ -34,6 +34,8 @@ WORTH_A_BLOCK = 100_000
 That takes 3 to 8 s, and an update then 2 to 30 µs instead of 12 to 40: the first such run may lose, later ones gain."""
 WORTH_LOADING = 10_000
 """So many are worth loading one from disk that was compiled before."""
+WORTH_A_SCAN = 5_000
+"""So many updates of a model in JAX, of all repetitions, are worth compiling a program that makes many of them."""
 
 
 class Executor:
@@ -73,7 +75,10 @@ class Executor:
         self._points = chain.point[None]
         self._gradient = np.empty_like(chain.position)
         self._block_length = max(1, _BLOCK_ENTRIES // (chain.position.shape[0] * potential.batch_size))
-        self._block: IntArray = np.empty(0, np.int64)
+        self._block: IntArray = np.empty(0, np.int64)  # minibatches drawn in advance, ...
+        self._block_first = 0  # ... from this update of the stretch on
+        self._scan: Any = None
+        self._scan_is_worth_it = self._total * len(chain.position) >= WORTH_A_SCAN
         self._enter(Stretch(joined([]), 1))
         self._skip_finished()
         self._bound = self._bound_for_blocks()
@@ -81,6 +86,8 @@ class Executor:
     @property
     def turn(self) -> int:
         """How many updates to make before it is another chain's turn."""
+        if self._scan is not None:
+            return int(self._scan.length)
         return _TURN if self._bound is None else _TURN_OF_BLOCKS
 
     @property
@@ -115,12 +122,46 @@ class Executor:
         """Make so many updates, or all that are left, unless ``stop`` says so in between."""
         left = self._total - self._made
         last = self._made + (left if updates is None else min(updates, left))
-        advance = self._advance_one_by_one if self._bound is None else self._advance_in_blocks
         while self._made < last and not (stop is not None and stop()):
             before = len(self._used)
-            advance(min(last - self._made, len(self._updates) - before), stop)
+            count = min(last - self._made, len(self._updates) - before)
+            alike = self._alike(before, count)
+            if self._scanned[before]:
+                self._advance_in_scans(alike, stop)
+            elif self._bound is not None:
+                self._advance_in_blocks(alike, stop)
+            else:
+                self._advance_one_by_one(alike, stop)
             self._report(before)
             self._skip_finished()
+
+    def _alike(self, first: int, updates: int) -> int:
+        """How many of so many updates from ``first`` on are made in the same way as it."""
+        ways = self._scanned[first : first + updates]
+        other = np.flatnonzero(ways != ways[0])
+        return int(other[0]) if len(other) else updates
+
+    def _advance_in_scans(self, updates: int, stop: Callable[[], bool] | None) -> None:
+        """Make so many updates of this stretch, which has them, many in one call of JAX's."""
+        from stalegrad.protocol.scan_jax import Rows
+
+        chain, last = self._chain, len(self._used) + updates
+        while len(self._used) < last and not (stop is not None and stop()):
+            first = len(self._used)
+            offered = self._record.window(chain.version, min(last - first, self._scan.length))
+            assert offered is not None, "asked before the first program"
+            window, room = offered
+            block = slice(first, first + room)
+            coefficients, used = chain.coefficient_rows(room, self._recorded_steps(block))
+            rows = Rows(
+                self._updates.worker[block], self._updates.count[block], self._staleness[block], coefficients,
+                *chain.foresight_rows(room), self._first + first,
+            )  # fmt: skip
+            made, gradient = self._scan.advance(rows, self._points, window)
+            self._used.frombytes(used[:made].tobytes())
+            self._record.filled(chain.version)
+            if made < room:
+                _refuse(gradient, self._updates, first + made, self._first + first + made, chain)
 
     def _advance_one_by_one(self, updates: int, stop: Callable[[], bool] | None) -> None:
         """Make so many updates of this stretch, which has them."""
@@ -137,9 +178,9 @@ class Executor:
             if addressed:
                 self._potential.answer(point, self._address(first + turn), gradient)
             else:
-                row = (first + turn) % self._block_length
-                if row == 0:
-                    self._block = self._draw(first + turn, self._block_length)
+                row = first + turn - self._block_first
+                if not 0 <= row < len(self._block):
+                    self._block, self._block_first, row = self._draw(first + turn, self._block_length), first + turn, 0
                 gradients(point, self._block[row], gradient)
             if not all_finite(gradient):
                 _refuse(gradient, self._updates, first + turn, update, chain)
@@ -244,13 +285,30 @@ class Executor:
         self._rows, self._updates = rows, rows.updates()
         self._first = self._made  # number of the first update of this stretch in the execution
         self._staleness = np.ascontiguousarray(self._updates.staleness, np.int64)
+        self._scanned = self._ways()
+        if self._scan is not None:
+            depth = self._scan.ring_size(depth)
         self._used, self._settled = array("d"), 0
+        self._block, self._block_first = np.empty(0, np.int64), 0
         if depth > len(self._points):
             kept, current = len(self._points), self._chain.point
             deeper = np.repeat(current[None], depth, axis=0)
             for version in range(max(0, self._made - kept + 1), self._made + 1):
                 deeper[version % depth] = self._points[version % kept]
             self._points = deeper
+
+    def _ways(self) -> Array:
+        """Which updates of this stretch are made by programs of many: those that were, and new ones if it pays."""
+        recorded = self._updates.scanned
+        if recorded is None:
+            ways = np.full(len(self._updates), self._scan_is_worth_it)
+        else:
+            ways = (recorded == 1) | ((recorded < 0) & self._scan_is_worth_it)
+        if self._scan is None and ways.any() and self._potential.traced is not None:
+            from stalegrad.protocol.scan_jax import Scan  # JAX is at hand where such a model is
+
+            self._scan = Scan.of(self._potential, self._chain, self._record)
+        return ways if self._scan is not None else np.zeros(len(ways), bool)
 
     def _settle(self) -> None:
         """Collect the rows that have been executed, with the step sizes that were used."""
@@ -263,8 +321,11 @@ class Executor:
         if len(done):
             step_size = np.full(len(done), np.nan)
             taken = np.asarray(done.accepted, bool)
-            step_size[taken] = self._used[made - int(np.count_nonzero(taken)) : made]
-            self._executed.extend(replace(done, step_size=step_size))
+            first = made - int(np.count_nonzero(taken))
+            step_size[taken] = self._used[first:made]
+            scanned = np.zeros(len(done), np.int8)
+            scanned[taken] = self._scanned[first:made]
+            self._executed.extend(replace(done, step_size=step_size, scanned=scanned))
         self._settled = end
 
 

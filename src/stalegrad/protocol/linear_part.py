@@ -211,6 +211,14 @@ def _symmetric(matrix: Array) -> Array:
     return half
 
 
+def product(linear: LinearBound, theta: Any) -> Any:
+    """A θ of a vector of any library: what JAX follows. Compiled code has :func:`add_linear`."""
+    result = linear.diagonal * theta
+    if linear.rows.shape[1]:
+        result = result + linear.rows @ (linear.columns @ theta)
+    return result + linear.dense @ theta if linear.dense.shape[0] else result
+
+
 @compiled
 def add_linear(residual, linear, theta, sign):  # type: ignore[no-untyped-def]
     """r ← r + s A θ of every row, s = 1 at the server and −1 at a worker.

@@ -156,7 +156,7 @@ class Server:
             return [] if more else self._release()
         staleness, accepted = self.admission.land(worker)
         h = self.chain.apply(values, worker, self._record) if accepted else nan
-        self._trace.append(worker, count, staleness, accepted, h, time)
+        self._trace.append(worker, count, staleness, accepted, h, time, 0)
         self.status.count(staleness, accepted)
         return [] if more else self._release()
 

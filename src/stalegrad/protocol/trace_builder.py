@@ -29,11 +29,11 @@ class TraceBuilder:
         """Many gradients have reached the server; their times count from the run's start."""
         table = np.empty(len(rows), _ROW)
         for name, column in rows.columns().items():
-            table[name] = np.nan if column is None else column
+            table[name] = COLUMNS[name].unknown if column is None else column
         self._rows += table.tobytes()
 
     def append(self, *row: float) -> None:
-        """One gradient has reached the server: what the columns of :class:`ChainTrace` hold of it, NaN if unknown."""
+        """One gradient has reached the server: what the columns of :class:`ChainTrace` hold, NaN or −1 if unknown."""
         self._rows += _PACK(*row)
 
     def build(self) -> ChainTrace:
@@ -41,7 +41,8 @@ class TraceBuilder:
         table = np.frombuffer(bytes(self._rows), _ROW)
         columns: dict[str, Any] = {name: np.ascontiguousarray(table[name]) for name in COLUMNS}
         for name, column in COLUMNS.items():
-            if column.optional and np.isnan(columns[name]).all():
+            unknown = np.isnan(columns[name]) if column.dtype.kind == "f" else columns[name] == column.unknown
+            if column.optional and unknown.all():
                 columns[name] = None
         return (ChainTrace if self._whole else unchecked)(**columns)
 

@@ -24,7 +24,8 @@ def executed(steps, **cluster):
     (chain,) = sg.simulate(steps=steps, **cluster).chains
     step_size = np.full(len(chain), np.nan)
     step_size[chain.accepted] = 0.01 * (1 + np.arange(chain.steps)) ** -0.33
-    return unchecked(**chain.columns() | {"step_size": step_size})
+    scanned = (np.arange(len(chain)) % 7 < 3).astype(np.int8)
+    return unchecked(**chain.columns() | {"step_size": step_size, "scanned": scanned})
 
 
 def assert_same_rows(one, other):
@@ -44,28 +45,29 @@ def test_what_goes_in_comes_out(cluster):
 @settings(deadline=None)
 @given(st.lists(st.tuples(
     st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**31 - 1), st.booleans(),
-    st.floats(allow_nan=False), st.one_of(st.just(np.nan), st.floats(-1e11, 1e11)),
+    st.floats(allow_nan=False), st.one_of(st.just(np.nan), st.floats(-1e11, 1e11)), st.integers(-1, 1),
 )))  # fmt: skip
 def test_whatever_the_rows_are(rows):
-    kinds = (np.int32, np.int64, np.int32, bool, float, float)
-    worker, count, staleness, accepted, step_size, time = (
+    kinds = (np.int32, np.int64, np.int32, bool, float, float, np.int8)
+    worker, count, staleness, accepted, step_size, time, scanned = (
         np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)
     )
     given_rows = unchecked(
         worker=worker, count=count, staleness=staleness, accepted=accepted,
-        step_size=np.where(accepted, step_size, np.nan), time=time,
+        step_size=np.where(accepted, step_size, np.nan), time=time, scanned=scanned,
     )  # fmt: skip
     assert_same_rows(given_rows, decode(encode(given_rows)))
 
 
-def test_columns_that_are_not_there_come_back_as_nan():
+def test_columns_that_are_not_there_come_back_as_unknown():
     (chain,) = sg.Trace.constant_staleness(2, 50).chains
     back = decode(encode(chain))
     assert np.isnan(back.time).all()
     assert np.isnan(back.step_size).all()
+    assert (back.scanned == -1).all()
 
 
-@pytest.mark.parametrize(("column", "value"), [(0, -1), (0, 1 << 16), (1, 2), (2, -5), (3, -5), (3, 1 << 40)])
+@pytest.mark.parametrize(("column", "value"), [(0, -1), (0, 1 << 16), (1, 2), (2, -5), (3, -5), (3, 1 << 40), (6, 2)])
 def test_numbers_that_cannot_be_are_refused(column, value):
     table = encode(executed(10, workers=1))
     table[0, column] = value

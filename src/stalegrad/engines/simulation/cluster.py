@@ -174,7 +174,8 @@ class Cluster:
             incoming_free = max(time + latency, incoming_free) + transfer
             landing = admission.land(assignment.worker)
             server_free = max(incoming_free, server_free) + (busy if landing.accepted else 0.0)
-            trace.append(assignment.worker, assignment.count, landing.staleness, landing.accepted, np.nan, server_free)
+            row = assignment.worker, assignment.count, landing.staleness, landing.accepted, np.nan, server_free, -1
+            trace.append(*row)
             send(server_free)
             if len(trace) == BLOCK_ROWS:
                 yield trace.take(), admission.version - admission.flying[0].version

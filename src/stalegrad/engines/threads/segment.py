@@ -61,5 +61,5 @@ def trace_rows(rows: IntArray, step_sizes: Array) -> ChainTrace:
     used[accepted] = step_sizes
     return unchecked(
         worker=rows[:, WORKER], count=rows[:, MINIBATCH], staleness=rows[:, STALENESS], accepted=accepted,
-        step_size=used, time=rows[:, NANOSECONDS] * 1e-9,
+        step_size=used, time=rows[:, NANOSECONDS] * 1e-9, scanned=np.zeros(len(rows), np.int8),
     )  # fmt: skip

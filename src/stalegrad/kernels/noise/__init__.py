@@ -13,7 +13,7 @@ from stalegrad.kernels.noise.philox import (
     MAX_WORKERS,
     Stream,
 )
-from stalegrad.kernels.noise.tiles import TILE, fill_tile, normals, scratch
+from stalegrad.kernels.noise.tiles import TILE, fill_tile, normals, normals_of_updates, scratch
 
 __all__ = [
     "MAX_CHAINS",
@@ -26,5 +26,6 @@ __all__ = [
     "Stream",
     "fill_tile",
     "normals",
+    "normals_of_updates",
     "scratch",
 ]

@@ -107,6 +107,18 @@ def _fill(out, seed, stream, chain, first_repeat, update, start, stop):  # type:
                 part[i] = z[i]
 
 
+@compiled
+def _fill_updates(out, seed, streams, chain, repeat, first):  # type: ignore[no-untyped-def]
+    for b in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            _fill(out[b, k : k + 1], seed, streams[k], chain, repeat, first + b, 0, out.shape[2])
+
+
+def normals_of_updates(out: Array, seed: int, streams: Array, chain: int, repeat: int, first: int) -> None:
+    """Fill ``out`` (update, normal, coordinate) with the normals of one repetition's updates from ``first`` on."""
+    _fill_updates(out, np.uint64(seed & (2**64 - 1)), streams, chain, repeat, first)
+
+
 def normals(out: Array, seed: int, stream: int, chain: int, update: int, *, first_repeat: int = 0) -> Array:
     """Fill ``out`` (repetition, coordinate) with the normals that a fused update at this address would use."""
     _fill(out, np.uint64(seed & (2**64 - 1)), stream, chain, first_repeat, update, 0, out.shape[1])

@@ -13,6 +13,7 @@ from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.minibatches.scheme import Minibatches
+from stalegrad.potentials.traced import Traced
 
 Pytree = Any
 LogPrior = Callable[[Pytree], Any]
@@ -44,11 +45,18 @@ class FlatPotential(Potential):
         self._start = np.concatenate([np.asarray(leaf, flat_dtype).ravel() for leaf in leaves])
         self._data = data
         super().__init__(self._start.size, minibatches, flat_dtype)
-        self._compiled = jax.jit(jax.grad(self._potential))
+        gradient = jax.grad(self._potential)
+        self._compiled, self._traced = jax.jit(gradient), Traced(gradient, data, {})
 
     @abstractmethod
     def _potential(self, theta: Any, indices: Any, data: Pytree) -> Any:
-        """U(θ) as the data ``indices`` give it, a scalar. Traced by JAX."""
+        """U(θ) as the data ``indices`` give it, or all data in order if they are None, a scalar. Traced by JAX."""
+
+    @property
+    def traced(self) -> Traced | None:
+        """The gradient that is compiled, unless a subclass has put another in its place."""
+        own = type(self).gradient is FlatPotential.gradient and type(self).gradients is Potential.gradients
+        return self._traced if own else None
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
         """g̃(θ) on the data ``indices``."""
@@ -112,9 +120,10 @@ class JaxPotential(FlatPotential):
     def _potential(self, theta: Any, indices: Any, data: Pytree) -> Any:
         """−log p(θ) − (N/J) Σ_{i ∈ batch} log p(d_i | θ). The data are an argument, not constants of the program."""
         params = self.unravel(theta)
-        batch = jax.tree.map(lambda leaf: leaf[indices], data)
+        batch = data if indices is None else jax.tree.map(lambda leaf: leaf[indices], data)
         terms = jax.vmap(self._log_likelihood, in_axes=(None, 0))(params, batch)
-        return -self._log_prior(params) - (self.n_data / indices.size) * terms.sum()
+        weight = 1.0 if indices is None else self.n_data / indices.size
+        return -self._log_prior(params) - weight * terms.sum()
 
     def _refuse_unless_scalar(self) -> None:
         params = jax.tree.unflatten(self._structure, self._leaves)

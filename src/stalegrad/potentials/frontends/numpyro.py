@@ -1,5 +1,6 @@
 """A potential from a NumPyro model, with its priors, constraints and plates as they are."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,13 +22,16 @@ Model = Callable[..., Any]
 Sites = Mapping[str, Mapping[str, Any]]
 Values = dict[str, Any]
 
+_following = (
+    threading.RLock()
+)  # NumPyro follows a model through one global stack, which two threads must not do at once
+
 
 class NumpyroPotential(FlatPotential):
     """See :func:`stalegrad.potentials.from_numpyro`, which makes it.
 
     Minibatch, model, change of variables and differentiation are one compiled call of θ, the indices and the arrays
-    among the model's arguments. It is compiled when the potential is made, not at the first gradient: NumPyro follows a
-    model through a global stack, which two threads must not do at a time.
+    among the model's arguments. It is compiled when the potential is made, not at the first gradient.
     """
 
     def __init__(
@@ -80,12 +84,12 @@ class NumpyroPotential(FlatPotential):
     def _potential(self, theta: Any, indices: Any, data: Any) -> Any:
         """−log p(θ) − (N/J) Σ_{i ∈ batch} log p(d_i | θ), with the log-Jacobians of the constraints in log p(θ)."""
         args, kwargs = self._filled(data)
-        with _Subsample(self._plate, indices):
+        with _following, _Subsample(self._plate, indices):
             return potential_energy(self._model, args, kwargs, self.unravel(theta))
 
     def _constrain(self, theta: Any, data: Any) -> Values:
         args, kwargs = self._filled(data)
-        with _Subsample(self._plate, jnp.arange(self.n_data)):
+        with _following, _Subsample(self._plate, jnp.arange(self.n_data)):
             sites = constrain_fn(self._model, args, kwargs, self.unravel(theta), return_deterministic=True)
         return {name: value for name, value in sites.items() if name in self._shown}
 
@@ -107,7 +111,8 @@ class NumpyroPotential(FlatPotential):
             fixed = {name: site["value"] for name, site in sites.items() if site["type"] in ("param", "mutable")}
             return start, fixed
 
-        start, fixed = jax.jit(once)(data)
+        with _following:
+            start, fixed = jax.jit(once)(data)
         return start, fixed, sites
 
 

@@ -1,5 +1,6 @@
 """Control variates at a mode: minibatch gradients whose noise vanishes there."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from stalegrad._internal.validation import finite_array
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.compiled import gradient_of, gradient_with
 from stalegrad.potentials.mode import find_mode
+from stalegrad.potentials.traced import Traced, TracedGradient
 from stalegrad.potentials.wrappers.base import Wrapper
 from stalegrad.potentials.wrappers.variance import VarianceReport, measure_variance
 
@@ -83,6 +85,15 @@ class ControlVariates(Wrapper):
         out -= at_anchor
         out += self.anchor_gradient
 
+    @property
+    def traced(self) -> Traced | None:
+        """The same of a model that JAX can follow."""
+        inner = self.potential.traced
+        if inner is None or type(self).gradients is not ControlVariates.gradients:
+            return None
+        data = inner.data, self.anchor, self.anchor_gradient
+        return Traced(_TracedDifference(inner.gradient), data, inner.programs)
+
     def variance_report(self, points: Any, *, batches: int = 64, seed: int = 0) -> VarianceReport:
         """The measured variance of the gradient without and with control variates, and what each costs.
 
@@ -103,6 +114,17 @@ def refuse_addressed(potential: Potential) -> None:
     if potential.addressed:
         problem = f"is a {type(potential).__name__}, whose workers do more than take gradients on minibatches"
         raise ArgumentError("potential", potential, problem, "Give the model inside it.")
+
+
+@dataclass(frozen=True)
+class _TracedDifference:
+    """g of a model's g̃, for JAX."""
+
+    inner: TracedGradient
+
+    def __call__(self, theta: Any, indices: Any, data: Any) -> Any:
+        within, anchor, anchor_gradient = data
+        return self.inner(theta, indices, within) - self.inner(anchor, indices, within) + anchor_gradient
 
 
 class _Bound(NamedTuple):

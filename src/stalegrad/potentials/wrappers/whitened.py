@@ -1,5 +1,6 @@
 """A potential in other coordinates: the constant preconditioner."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from stalegrad.potentials.coordinates import (
     scaled_backward,
     scaled_forward,
 )
+from stalegrad.potentials.traced import Traced, TracedGradient
 from stalegrad.potentials.wrappers.control_variates import ControlVariates, refuse_addressed
 
 
@@ -62,6 +64,15 @@ class InCoordinates(Potential):
         self.potential.gradients(self.original(theta), indices, inner)
         self.coordinates.pull(inner, out)
 
+    @property
+    def traced(self) -> Traced | None:
+        """The same of a model that JAX can follow."""
+        inner = self.potential.traced
+        if inner is None or type(self).gradients is not InCoordinates.gradients:
+            return None
+        kind = _TracedDense if self.coordinates.factor is not None else _TracedScaled
+        return Traced(kind(inner.gradient), (inner.data, self.coordinates.bound), inner.programs)
+
     def full_gradient(self, theta: Array) -> Array:
         """∇V(z) = Sᵀ∇U(c + S z) on all data."""
         return self.coordinates.pulled(self.potential.full_gradient(self.original(theta)))
@@ -91,6 +102,32 @@ class Whitened(InCoordinates):
         upper = np.linalg.inv(np.asarray(factor, np.float64)).T
         dtype = potential.dtype
         super().__init__(potential, Coordinates(np.asarray(centre, dtype), factor=np.asarray(np.triu(upper), dtype)))
+
+
+@dataclass(frozen=True)
+class _TracedDense:
+    """Sᵀ g̃(c + S z) of the dense form, for JAX."""
+
+    inner: TracedGradient
+
+    def __call__(self, z: Any, indices: Any, data: Any) -> Any:
+        within, (centre, _, factor) = data
+        return self.inner(centre + factor @ z, indices, within) @ factor
+
+
+@dataclass(frozen=True)
+class _TracedScaled:
+    """The same of the other forms, of which the diagonal one has no directions V."""
+
+    inner: TracedGradient
+
+    def __call__(self, z: Any, indices: Any, data: Any) -> Any:
+        within, (centre, scale, basis, stretch) = data
+        if not len(basis):
+            return scale * self.inner(centre + scale * z, indices, within)
+        theta = centre + scale * (z + (stretch * (basis @ z)) @ basis)
+        g = scale * self.inner(theta, indices, within)
+        return g + (stretch * (basis @ g)) @ basis
 
 
 class DenseBound(NamedTuple):

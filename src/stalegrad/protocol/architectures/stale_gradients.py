@@ -13,11 +13,12 @@ from stalegrad.kernels.base import Kernel
 from stalegrad.potentials.address import GradientAddress
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.compiled import gradient_of, gradient_with
+from stalegrad.potentials.traced import Traced, TracedGradient
 from stalegrad.potentials.wrappers.base import Wrapper
 from stalegrad.protocol.architectures.base import Architecture, Place, RunShape
 from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.foresight import COURSES, Course, ForesightChain, drift_ahead
-from stalegrad.protocol.linear_part import LinearPart, LowRank, add_linear
+from stalegrad.protocol.linear_part import LinearPart, LowRank, add_linear, product
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,14 @@ class Residual(Wrapper):
         self.potential.gradients(theta, indices, out)
         add_linear(out, self._owned, theta, -1)
 
+    @property
+    def traced(self) -> Traced | None:
+        """The same of a model that JAX can follow."""
+        inner = self.potential.traced
+        return None if inner is None else Traced(
+            _TracedResidual(inner.gradient), (inner.data, self._owned), inner.programs
+        )  # fmt: skip
+
     def gradient(self, theta: Array, indices: IntArray) -> Array:
         """r = g̃(θ) − Aθ at one θ."""
         out = np.empty((1, self.size), self.dtype)
@@ -157,6 +166,17 @@ class Residual(Wrapper):
     def for_worker(self) -> "Residual":
         """With the model within for one worker."""
         return Residual(self.potential.for_worker(), self._linear)
+
+
+@dataclass(frozen=True)
+class _TracedResidual:
+    """r of a model's g̃, for JAX."""
+
+    inner: TracedGradient
+
+    def __call__(self, theta: Any, indices: Any, data: Any) -> Any:
+        within, linear = data
+        return self.inner(theta, indices, within) - product(linear, theta)
 
 
 class ResidualBound(NamedTuple):

@@ -20,7 +20,7 @@ from stalegrad._internal.types import Array, IntArray
 from stalegrad.kernels.noise import MAX_COUNT, MAX_WORKERS
 from stalegrad.protocol.chain_trace import ChainTrace, unchecked
 
-ORDER = ("worker", "accepted", "count", "staleness", "step_size", "time")
+ORDER = ("worker", "accepted", "count", "staleness", "step_size", "time", "scanned")
 """Of the columns in the array on disk, (gradient, column), of 64-bit integers."""
 
 TICKS = 2.0**23
@@ -37,18 +37,21 @@ def encode(rows: ChainTrace) -> IntArray:
     count, staleness = _foretold(worker, accepted, undo=False, count=rows.count, staleness=rows.staleness)
     return np.stack([
         worker, accepted.astype(np.int64), count, staleness, _bits(rows.step_size, accepted), _ticks(rows),
+        np.full(len(rows), -1) if rows.scanned is None else np.asarray(rows.scanned, np.int64),
     ], axis=1)  # fmt: skip
 
 
 def decode(table: IntArray) -> ChainTrace:
     """What :func:`encode` was given; a table that it cannot have given is a ValueError."""
-    worker, taken, count, staleness, bits, ticks = (np.ascontiguousarray(column) for column in table.T)
+    worker, taken, count, staleness, bits, ticks, scanned = (np.ascontiguousarray(column) for column in table.T)
     accepted = taken.astype(bool)
     if np.any((worker < 0) | (worker >= MAX_WORKERS)) or np.any(taken != accepted):
         raise ValueError("a worker's number, or whether a gradient was accepted, is out of range")
     count, staleness = _foretold(worker, accepted, undo=True, count=count, staleness=staleness)
     if np.any((count < 0) | (count >= MAX_COUNT)) or np.any((staleness < 0) | (staleness >= 2**31)):
         raise ValueError("a minibatch's number, or a staleness, is out of range")
+    if np.any((scanned < -1) | (scanned > 1)):
+        raise ValueError("whether an update was made within a program of many is out of range")
     step_size = np.full(len(worker), np.nan)
     step_size[accepted] = np.cumsum(np.cumsum(bits[accepted])).view(np.float64)
     at = np.cumsum(ticks)
@@ -59,6 +62,7 @@ def decode(table: IntArray) -> ChainTrace:
         accepted=accepted,
         step_size=step_size,
         time=np.where(at == _NO_TIME, np.nan, at / TICKS),
+        scanned=scanned.astype(np.int8),
     )
 
 

@@ -1,0 +1,319 @@
+"""Many updates of a model that JAX can follow in one compiled program: no Python between two gradients.
+
+The program is a loop over updates that does what ``Chain.apply`` does: the gradient at the point that the trace says
+was read, from a ring of the last points; the linear part that the server owns; the kernel's own formula; and the point
+that workers are sent next. Noise and minibatches come from outside, made by the compiled code that makes them
+elsewhere, so that they are the same numbers.
+
+XLA fuses the operations of a program as it sees fit, and a fused multiply-add rounds once where two operations round
+twice. So the last bits of a program are its own, and a trace says which updates were made in one (its column
+``scanned``). For the bits to be the same however a run is cut, interrupted, resumed or replayed, there is one program
+for a model and a kernel: how many updates a call makes is an argument of the loop, the ring has a size out of few, and
+repetitions go one by one.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import lax
+
+from stalegrad._internal.jit import compiled
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.kernels.base import Kernel
+from stalegrad.kernels.fused import LOOPS, STREAMS
+from stalegrad.kernels.noise import normals_of_updates
+from stalegrad.potentials.base import Potential
+from stalegrad.potentials.minibatches.draws import IN_ORDER
+from stalegrad.potentials.traced import Traced, TracedGradient
+from stalegrad.protocol.chain import Chain, Record, all_finite
+from stalegrad.protocol.draws import Window
+from stalegrad.protocol.linear_part import LinearBound, product
+from stalegrad.protocol.turn import keep_if_due
+
+_BYTES = 1 << 22  # of what goes into a call and comes out of it
+_LONGEST, _SHORTEST = 1024, 8  # updates of a call; where fewer fit, a gradient takes longer than asking for it
+_LEAST_RING = 8  # points; all runs whose gradients are less stale have the same program
+
+_OF_ANY_KERNEL = ("point", "momentum", "noise_at", "further", "step", "advance")
+
+
+class Rows(NamedTuple):
+    """What a trace and a kernel say of the next updates.
+
+    Args:
+        workers: whose gradient makes each update, (B,).
+        counts: its number among the worker's, (B,).
+        staleness: of each update, (B,).
+        coefficients: of the kernel's formula, a row an update, or one row for all.
+        linear: A, the curvature that the server owns, or None.
+        ahead: c of θ + c q, the point that is sent after each update, or one for all; 0 if it is the chain's own.
+        first: number of the first update in this execution, which versions in the ring are counted by.
+    """
+
+    workers: IntArray
+    counts: IntArray
+    staleness: IntArray
+    coefficients: Array
+    linear: LinearBound | None
+    ahead: Array
+    first: int
+
+
+class Scan:
+    """Makes the updates of one chain, many in a call. Use :meth:`of`.
+
+    Args:
+        potential: the model, as workers see it.
+        chain: whose state is advanced.
+        program: compiled.
+        traced: the model's gradient.
+        length: the most updates of a call.
+    """
+
+    def __init__(self, potential: Potential, chain: Chain, program: Any, traced: Traced, length: int) -> None:
+        self._potential, self._chain, self._program, self._traced, self.length = (
+            potential, chain, program, traced, length,
+        )  # fmt: skip
+        n, dtype = potential.size, potential.dtype
+        self._in_order = potential.minibatches.for_compiled_code[0] == IN_ORDER
+        self._streams = np.array([int(stream) for stream in STREAMS[: chain.kernel.n_normals]], np.int64)
+        self._noise = np.zeros((length, len(self._streams), n), dtype)
+        self._indices = None if self._in_order else np.zeros((length, potential.batch_size), np.int32)
+
+    @classmethod
+    def of(cls, potential: Potential, chain: Chain, record: Record) -> "Scan | None":
+        """For this chain; None where the model, the kernel, the chain or the recorder needs Python in between."""
+        traced, kernel = potential.traced, chain.kernel
+        if traced is None or potential.addressed or not chain.runs_in_blocks or record.window(chain.version, 1) is None:
+            return None
+        loop = LOOPS.get(type(chain.state))
+        if loop is None or loop.update.further or potential.n_data >= 1 << 31:
+            return None
+        if any(getattr(type(kernel), name) is not getattr(Kernel, name) for name in _OF_ANY_KERNEL):
+            return None
+        length = _length(potential, kernel, kernel.momentum(chain.state) is not None)
+        if length is None:
+            return None
+        linear, ahead = chain.foresight_rows(1)
+        in_order = potential.minibatches.for_compiled_code[0] == IN_ORDER
+        form = _Form(traced.gradient, type(chain.state), bool(ahead.any()), linear is not None, in_order)
+        key = form, length, potential.size, potential.dtype.str, potential.batch_size
+        if key not in traced.programs:
+            traced.programs[key] = _program_or_none(form, potential, chain, traced, length)
+        program = traced.programs[key]
+        return None if program is None else cls(potential, chain, program, traced, length)
+
+    @staticmethod
+    def ring_size(depth: int) -> int:
+        """How many points a ring has that must hold so many of the last ones: a power of two."""
+        return max(_LEAST_RING, 1 << (depth - 1).bit_length())
+
+    def advance(self, rows: Rows, points: Array, window: Window) -> tuple[int, Array]:
+        """Make the updates of all rows, at most :attr:`length`, and keep their draws.
+
+        Returns how many were made, fewer at a bad gradient, and the gradient of the last row, the bad one if one is.
+
+        Args:
+            rows: what happens.
+            points: the last points sent, (ring, R, n), by version modulo their number.
+            window: where draws go.
+        """
+        chain, updates = self._chain, len(rows.workers)
+        made = [self._made(rows, points, row, updates) for row in range(points.shape[1])]
+        gradients = np.stack([each.kept.gradients for each in made], axis=1)
+        sound = _first_bad(gradients, updates)
+        last = gradients[min(sound, updates - 1)]
+        if sound < updates:  # what came after it is of no use: the same again up to there
+            made = [self._made(rows, points, row, sound) for row in range(points.shape[1])]
+        positions = np.stack([each.kept.positions for each in made], axis=1)
+        momenta = None if made[0].kept.momenta is None else np.stack([each.kept.momenta for each in made], axis=1)
+        keep_block(tuple(window), chain.version, sound, positions, gradients, momenta)
+        for row, each in enumerate(made):
+            for array, new in zip(chain.state, each.state, strict=True):
+                if array is not None:
+                    array[row] = new
+            points[:, row] = each.ring
+        if chain.point is not chain.present_point:  # workers are sent ahead: the last point that the program has sent
+            chain.point[...] = points[(rows.first + sound) % len(points)]
+        chain.advanced(sound)
+        return sound, last
+
+    def _made(self, rows: Rows, points: Array, row: int, updates: int) -> "_Carry":
+        """What so many updates of one repetition make of its state, ring and draws."""
+        chain, length = self._chain, self.length
+        repeat, total = chain.first_repeat + row, len(rows.workers)
+        sigma = chain.kernel.noise_coefficient
+        if sigma is None or rows.coefficients[:, sigma].any():
+            normals_of_updates(self._noise[:updates], chain.key, self._streams, chain.chain, repeat, chain.version)
+        if self._indices is not None:
+            drawn = self._potential.minibatches.draw_many(
+                chain.seed, chain.chain, rows.workers[:updates], rows.counts[:updates], 1, repeat
+            )
+            self._indices[:updates] = drawn[:, 0]
+        number = rows.first + np.arange(total)
+        state = type(chain.state)(*(None if array is None else array[row] for array in chain.state))
+        inputs = _Inputs(
+            read=_padded((number - rows.staleness) % len(points), length, np.int32),
+            write=_padded((number + 1) % len(points), length, np.int32),
+            indices=self._indices, noise=self._noise, coefficients=_padded(rows.coefficients, length),
+            ahead=_padded(rows.ahead, length), linear=rows.linear, zero=np.zeros((), f"i{self._noise.itemsize}"),
+        )  # fmt: skip
+        carry = self._program(np.int32(updates), state, points[:, row], inputs, self._traced.data)
+        result: _Carry = jax.tree.map(np.asarray, carry)
+        return result
+
+
+class _Inputs(NamedTuple):
+    """Of a call, an entry an update."""
+
+    read: Any  # where in the ring the point lies that the gradient was read at
+    write: Any  # where the point goes that is sent after the update
+    indices: Any  # of the minibatch; None for all data in order
+    noise: Any
+    coefficients: Any
+    ahead: Any
+    linear: Any  # one for all
+    zero: Any  # 0, which the compiler does not know
+
+
+class _Kept(NamedTuple):
+    """What each update leaves, from which draws are taken."""
+
+    positions: Any
+    gradients: Any
+    momenta: Any
+
+
+class _Carry(NamedTuple):
+    """What an update hands to the next."""
+
+    state: Any
+    ring: Any
+    kept: _Kept
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What makes a program another program.
+
+    Args:
+        gradient: of the model.
+        state: the class of the kernel's state, which names its formula.
+        ahead: whether workers are sent ahead of the chain.
+        owned: whether the server owns a linear part.
+        in_order: whether gradients are on all data.
+    """
+
+    gradient: TracedGradient
+    state: type
+    ahead: bool
+    owned: bool
+    in_order: bool
+
+    def run(self, updates: Any, state: Any, ring: Any, inputs: _Inputs, data: Any) -> _Carry:
+        """The program: make so many updates."""
+        loop, length = LOOPS[self.state], inputs.read.shape[0]
+
+        def update(number: Any, carry: _Carry) -> _Carry:
+            state, ring, kept = carry
+            indices = None if self.in_order else _at(inputs.indices, number)
+            gradient = self.gradient(_at(ring, _at(inputs.read, number)), indices, data)
+            if self.owned:
+                gradient = gradient + product(inputs.linear, _point(state))
+            noise, row = _at(inputs.noise, number), _at(inputs.coefficients, number)
+            noise = noise[0] if noise.shape[0] == 1 else noise
+            state = loop.step(state, (), gradient, noise, tuple(row[k] for k in range(row.shape[0])))
+            momentum, sent = getattr(state, "momentum", None), _point(state)
+            if self.ahead:
+                sent = sent + _rounded(_at(inputs.ahead, number) * momentum, inputs.zero)
+            kept = _Kept(
+                _put(kept.positions, state[0], number), _put(kept.gradients, gradient, number),
+                None if momentum is None else _put(kept.momenta, momentum, number),
+            )  # fmt: skip
+            return _Carry(state, _put(ring, sent, _at(inputs.write, number)), kept)
+
+        room = jax.numpy.zeros((length, *ring.shape[1:]), ring.dtype)
+        kept = _Kept(room, room, None if getattr(state, "momentum", None) is None else room)
+        result: _Carry = lax.fori_loop(np.int32(0), updates, update, _Carry(state, ring, kept))
+        return result
+
+
+def _program_or_none(form: _Form, potential: Potential, chain: Chain, traced: Traced, length: int) -> Any:
+    """The program, which is compiled when it is first called; None if JAX cannot follow the formula of the kernel."""
+    program = jax.jit(form.run)
+    rows, _ = chain.coefficient_rows(1)
+    linear, _ = chain.foresight_rows(1)
+    vector, dtype = (potential.size,), potential.dtype
+    state = type(chain.state)(*(None if array is None else array[0] for array in chain.state))
+    per_update = np.zeros(length, np.int32)
+    inputs = _Inputs(
+        read=per_update, write=per_update,
+        indices=None if form.in_order else np.zeros((length, potential.batch_size), np.int32),
+        noise=np.zeros((length, chain.kernel.n_normals, *vector), dtype),
+        coefficients=np.zeros((length, rows.shape[1]), dtype), ahead=np.zeros(length, dtype), linear=linear,
+        zero=np.zeros((), f"i{dtype.itemsize}"),
+    )  # fmt: skip
+    try:
+        jax.eval_shape(program, np.int32(0), state, np.zeros((_LEAST_RING, *vector), dtype), inputs, traced.data)
+    except Exception:  # whatever a formula makes of arrays that have no values yet
+        return None
+    return program
+
+
+def _length(potential: Potential, kernel: Kernel, momentum: bool) -> int | None:
+    """How many updates a call makes at most, a power of two; None if it is too few to be worth it."""
+    numbers = (kernel.n_normals + 2 + momentum) * potential.size
+    fit = _BYTES // (numbers * potential.dtype.itemsize + 4 * potential.batch_size)
+    return None if fit < _SHORTEST else min(_LONGEST, 1 << (fit.bit_length() - 1))
+
+
+def _point(state: Any) -> Any:
+    """Where the kernel wants its gradient, as ``Kernel.point`` has it."""
+    return getattr(state, "point", state[0])
+
+
+def _at(array: Any, number: Any) -> Any:
+    return lax.dynamic_index_in_dim(array, number, keepdims=False)
+
+
+def _put(array: Any, entry: Any, number: Any) -> Any:
+    return lax.dynamic_update_index_in_dim(array, entry, number, 0)
+
+
+def _rounded(values: Any, zero: Any) -> Any:
+    """The values, rounded: a sum with them cannot become a fused multiply-add, because the compiler cannot see through.
+
+    The point that is sent ahead is computed anew, outside, where a chain goes on from a store: it must be the same.
+    """
+    bits = lax.bitcast_convert_type(values, zero.dtype)
+    return lax.bitcast_convert_type(bits ^ zero, values.dtype)
+
+
+def _padded(values: Array, length: int, dtype: Any = None) -> Array:
+    """One entry an update, of as many as fit into a call; one entry stands for all."""
+    padded = np.zeros((length, *values.shape[1:]), dtype or values.dtype)
+    if len(values) == 1:
+        padded[:] = values
+    else:
+        padded[: len(values)] = values
+    return padded
+
+
+@compiled
+def _first_bad(gradients, updates):  # type: ignore[no-untyped-def]
+    """The number of the first update whose gradient (R, n) has NaN or infinity; ``updates`` if there is none."""
+    for b in range(updates):
+        if not all_finite(gradients[b]):
+            return b
+    return updates
+
+
+@compiled
+def keep_block(window, version, updates, positions, gradients, momenta):  # type: ignore[no-untyped-def]
+    """Keep the draws that are due of so many updates after ``version``, arrays (update, R, n)."""
+    entry = window[5]
+    for b in range(updates):
+        momentum = None if momenta is None else momenta[b]
+        entry = keep_if_due(window, entry, version + b + 1, positions[b], gradients[b], momentum)
