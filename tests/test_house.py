@@ -13,11 +13,13 @@ PROBED = {
     "X": "data sets of other libraries",
     "y": "data sets of other libraries",
     "_cache_file": "numba's caches, of which some have no file",
+    "config": "tools for metrics that a user logs to",
     "dtype": "what a user gave in place of an array, for the error",
     "enable_x64": "newer versions of JAX",
     "eventfd": "systems other than Linux",
     "instance_class": "numba's types of named tuples",
     "last_value": "Python's note of an uncaught exception",
+    "log": "what a user gave in place of a tool for metrics, for the error",
     "mallopt": "C libraries other than GNU's",
     "memfd_create": "systems other than Linux",
     "metric": "any kernel of a user that takes natural gradients, in the conformance suite alone",
@@ -26,6 +28,7 @@ PROBED = {
     "sched_getaffinity": "systems other than Linux",
     "shape": "what a user's function returned in place of an array, for the error",
     "tocsr": "SciPy's sparse matrices",
+    "update": "tools for metrics that a user logs to",
 }
 """Attributes that code may look for, and what may lack them. Those of Python itself, with two underscores, are free."""
 

@@ -9,11 +9,11 @@ EXPECTED = [
     *SAMPLERS, "ArgumentError", "Auxiliary", "Consensus",
     "DatasetError", "Downpour", "Elastic", "Estimate", "Exponential", "GradientError", "LogNormal", "LowRank",
     "MissingExtra", "JobError", "Network", "Run", "RunFailed", "Shards", "StaleGradients", "StalegradError",
-    "StoreError", "Trace", "TraceError", "VisitingShards", "Warmup", "WorkerNoise", "architectures", "datasets",
-    "diagnostics",
-    "engines", "estimates", "find_step_size", "kernels", "load", "metrics", "networks", "planning", "potentials",
-    "priors", "protocol", "replay", "runs", "analysis", "resume", "sample", "schedules", "simulate", "simulation",
-    "store", "testing", "theory",
+    "StoreError", "Trace", "TraceError", "VisitingShards", "Warmup", "Watch", "WorkerNoise", "architectures",
+    "datasets", "diagnostics",
+    "engines", "estimates", "find_step_size", "kernels", "load", "metrics", "networks", "observers", "planning",
+    "potentials", "priors", "protocol", "replay", "runs", "analysis", "resume", "sample", "schedules", "simulate",
+    "simulation", "store", "testing", "theory",
 ]  # fmt: skip
 
 

@@ -30,10 +30,11 @@ from .protocol.architectures import (
     WorkerNoise,
 )
 from .protocol.trace import Trace
-from .runs import store
+from .runs import observers, store
 from .runs.result import Run, RunFailed
 from .runs.sample import load, replay, resume, sample
 from .runs.warmup.options import Warmup
+from .runs.watch.options import Watch
 
 __version__: str
 
@@ -71,6 +72,7 @@ __all__ = [
     "TraceError",
     "VisitingShards",
     "Warmup",
+    "Watch",
     "WorkerNoise",
     "analysis",
     "architectures",
@@ -83,6 +85,7 @@ __all__ = [
     "load",
     "metrics",
     "networks",
+    "observers",
     "planning",
     "potentials",
     "priors",

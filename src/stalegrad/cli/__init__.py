@@ -16,6 +16,7 @@ from stalegrad.cli.plan import plan
 from stalegrad.cli.reproduce import figures
 from stalegrad.cli.runs import list_runs, plot, report, resume, run, show
 from stalegrad.cli.simulate import simulate
+from stalegrad.cli.watch import timeline, watch
 
 app = typer.Typer(
     name="stalegrad",
@@ -35,6 +36,8 @@ app.command(rich_help_panel="Runs")(show)
 app.command("list", rich_help_panel="Runs")(list_runs)
 app.command(rich_help_panel="Runs")(plot)
 app.command(rich_help_panel="Runs")(report)
+app.command(rich_help_panel="Runs")(timeline)
+app.command(rich_help_panel="Runs")(watch)
 app.command(rich_help_panel="Experiments")(demo)
 app.command(rich_help_panel="Experiments")(simulate)
 app.add_typer(figures, name="reproduce", rich_help_panel="Experiments")

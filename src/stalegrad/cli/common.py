@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -23,6 +23,13 @@ Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 def say(text: str, *, err: bool = False) -> None:
     """Print a line; names and messages in it come from files and workers, so control characters are written out."""
     typer.echo(printable(text), err=err)
+
+
+def page_options(host: str | None, port: int | None, names: tuple[str, ...] = ()) -> Any:
+    """How the live page is served."""
+    from stalegrad.runs.watch.options import Watch
+
+    return Watch(port=port, names=names) if host is None else Watch(host=host, port=port, names=names)
 
 
 def written(*paths: Path) -> None:

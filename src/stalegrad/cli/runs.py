@@ -11,7 +11,7 @@ import typer
 
 import stalegrad
 from stalegrad._internal.errors import ArgumentError, GradientError, StalegradError, StoreError
-from stalegrad.cli.common import console, say, written
+from stalegrad.cli.common import console, page_options, say, written
 from stalegrad.engines import Engine
 from stalegrad.engines.tables import ENGINES, engine_from_table
 from stalegrad.kernels.noise import MAX_CHAINS, MAX_WORKERS
@@ -43,6 +43,19 @@ EngineName = Annotated[
         metavar="NAME", help=f"Who computes the gradients: {', '.join(ENGINES.members)}.", callback=_known_engine
     ),
 ]
+Observe = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME:WHERE",
+        help="Also tell json:FILE, tensorboard:FOLDER, mlflow:EXPERIMENT or prometheus:FILE; may be given again.",
+    ),
+]
+LivePage = Annotated[bool, typer.Option("--watch", help="Serve a page that shows the run while it goes on.")]
+Host = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Where the page listens; by default only this machine can reach it."),
+]
+Port = Annotated[int | None, typer.Option(metavar="N", help="Port of the page, 8707 if it is free.", min=0, max=65535)]
 Address = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="The cluster, for an engine that has an address: ray.")
 ]
@@ -64,6 +77,10 @@ def run(
             help="Where to keep the run; by default in runs/, under the file's name.",
         ),
     ] = None,
+    watch: LivePage = False,
+    host: Host = None,
+    port: Port = None,
+    observe: Observe = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the job that a TOML file describes, and keep it in a folder. Options override the file.
@@ -78,7 +95,9 @@ def run(
     job = job.changed(store=place)
     job.engine_object().begin()
     potential = job.potential()
-    _finish(place, lambda: sample(potential, progress=not quiet, **job.arguments(potential)), potential, quiet)
+    arguments = job.arguments(potential)
+    seen = _onlookers(arguments.pop("observers", []), observe, watch, host, port)
+    _finish(place, lambda: sample(potential, progress=not quiet, **arguments, **seen), potential, quiet)
 
 
 def resume(
@@ -93,6 +112,10 @@ def resume(
         str | None,
         typer.Option(metavar="MODULE:FUNCTION", help="What makes the model, if not what the run was made with."),
     ] = None,
+    watch: LivePage = False,
+    host: Host = None,
+    port: Port = None,
+    observe: Observe = None,
     quiet: Quiet = False,
 ) -> None:
     """Go on with a run that was stopped, or let one that has ended make more steps."""
@@ -111,8 +134,23 @@ def resume(
         "workers": workers,
         "steps": steps,
         "progress": not quiet,
+        **_onlookers([] if job is None else job.observer_objects(), observe, watch, host, port),
     }
     _finish(folder, lambda: stalegrad.resume(folder, potential, **settings), potential, quiet)
+
+
+def _onlookers(
+    of_job: list[Any], observe: list[str] | None, watch: bool, host: str | None, port: int | None
+) -> dict[str, Any]:
+    """Who looks on, as :func:`stalegrad.sample` takes it: those of the job, and those of the command."""
+    from stalegrad.runs.observers.tables import named_observer
+
+    observers = [*of_job, *map(named_observer, observe or [])]
+    page = watch or host is not None or port is not None
+    return {
+        **({"observers": observers} if observers else {}),
+        **({"watch": page_options(host, port)} if page else {}),
+    }
 
 
 def _engine(job: JobFile | None, name: str | None, address: str | None) -> Engine | None:

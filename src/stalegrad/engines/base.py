@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from stalegrad._internal.errors import StalegradError
@@ -33,6 +33,7 @@ class Job:
         checkpoint: gives what saves the chain of server s from time to time.
         recording: where the draws are, for engines whose servers are in other processes.
         team: those processes.
+        stop_requests: what ends the run early, while it goes on: its engine puts it there.
     """
 
     potential: Potential
@@ -44,6 +45,12 @@ class Job:
     checkpoint: Callable[[int], "Checkpoint"] | None = None
     recording: "Recording | None" = None
     team: Team | None = None
+    stop_requests: list[Callable[[], None]] = field(default_factory=list, compare=False, repr=False)
+
+    def ask_to_stop(self) -> None:
+        """Have the run end early, as Ctrl-C does, from any thread. Does nothing before it has begun or after it."""
+        for ask in list(self.stop_requests):
+            ask()
 
     def hurry(self) -> None:
         """The run is asked to stop: whoever records it is not to wait for long."""

@@ -61,7 +61,7 @@ class Inline(Engine):
         checkpoints = [job.checkpoint(s) if job.checkpoint else None for s in range(job.settings.servers)]
         stop, interrupted = threading.Event(), threading.Event()
         turn = _FIRST_TURN
-        with stop_on_signals(stop, interrupted, job.hurry):
+        with stop_on_signals(stop, interrupted, job.hurry, job.stop_requests):
             while not stop.is_set() and any(not executor.done for executor in executors):
                 begun = time.perf_counter()
                 for executor in executors:  # by turns, so that all chains are equally far at an interrupt

@@ -9,7 +9,10 @@ from types import FrameType
 
 @contextmanager
 def stop_on_signals(
-    stop: threading.Event, interrupted: threading.Event, also: Callable[[], None] = lambda: None
+    stop: threading.Event,
+    interrupted: threading.Event,
+    also: Callable[[], None] = lambda: None,
+    requests: list[Callable[[], None]] | None = None,
 ) -> Iterator[None]:
     """Ctrl-C and SIGTERM ask the servers to stop; asked a second time, Ctrl-C interrupts as usual.
 
@@ -17,7 +20,16 @@ def stop_on_signals(
         stop: set when a signal has come.
         interrupted: likewise; ``stop`` may also be set by others.
         also: what else to do then, in the signal's handler.
+        requests: where to put what others may call, from any thread, to the same effect.
     """
+
+    def ask() -> None:
+        interrupted.set()
+        stop.set()
+        also()
+
+    if requests is not None:
+        requests.append(ask)
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -25,9 +37,7 @@ def stop_on_signals(
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
-        interrupted.set()
-        stop.set()
-        also()
+        ask()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

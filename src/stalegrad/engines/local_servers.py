@@ -71,7 +71,7 @@ def run_side_by_side(job: Job, make: Callable[[int, threading.Event, Callable[[]
         threading.Thread(target=serve, args=(loop,), name=f"stalegrad-server-{loop.index}", daemon=True)
         for loop in loops
     ]
-    with stop_on_signals(stop, interrupted, job.hurry):
+    with stop_on_signals(stop, interrupted, job.hurry, job.stop_requests):
         for thread in threads:
             thread.start()
         _join(threads, stop, interrupted)
@@ -95,7 +95,9 @@ def server_loop(
 ) -> ServerLoop:
     """The loop of server s, in this process, before it starts; with its chain and record, if they are there already."""
     checkpoint = job.checkpoint(s) if job.checkpoint else None
-    return ServerLoop(s, new_server(job, s, made), link, workers, policy, stop, clock, checkpoint)
+    loop = ServerLoop(s, new_server(job, s, made), link, workers, policy, stop, clock, checkpoint)
+    job.status[s].faults = loop.events
+    return loop
 
 
 def elapsed(job: Job) -> float:

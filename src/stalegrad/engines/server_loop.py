@@ -67,8 +67,8 @@ class ServerLike(Protocol):
     def leave(self, worker: int) -> Sequence[Any]:
         """A worker is gone: the assignments to send."""
 
-    def receive(self, gradient: Gradient, time: float, *, more: bool) -> Sequence[Any]:
-        """A gradient has come: the assignments to send, unless more has come with it."""
+    def receive(self, gradient: Gradient, time: float, seconds: float, *, more: bool) -> Sequence[Any]:
+        """A gradient has come, which took so many seconds: the assignments to send, unless more has come with it."""
 
     def point(self, worker: int) -> Array:
         """What this worker is sent with an assignment."""
@@ -154,7 +154,7 @@ class ServerLoop:
         if self.link.lossy:
             self.lifecycle.timed(worker, delivery.seconds, begun)
         self.lifecycle.delivered(worker, begun)
-        assignments = self.server.receive(delivery.gradient, begun, more=delivery.more)
+        assignments = self.server.receive(delivery.gradient, begun, delivery.seconds, more=delivery.more)
         self.timing.gradients += delivery.seconds
         self.timing.count += 1
         if len(self.server.refusals) == refusals:

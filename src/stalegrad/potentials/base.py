@@ -124,6 +124,10 @@ class Potential(ABC):
         """
         return None
 
+    def minibatch_loss(self, theta: Array, indices: IntArray) -> float | None:
+        """The mean of −log p(d_i | θ) over some data, up to a constant, for displays; None if it does not say."""
+        return None
+
     def initial(self) -> Array:
         """Where a chain starts unless the user says otherwise: a fresh copy. The origin by default."""
         return np.zeros(self.size, self.dtype)

@@ -28,6 +28,7 @@ from stalegrad.protocol.turn import compiles
 _BLOCK_ENTRIES = 1 << 17  # minibatch indices drawn, or used, in one compiled call
 _TURN = 64  # updates of a chain before it is the next chain's turn
 _TURN_OF_BLOCKS = 2048  # likewise, of a chain that advances in compiled blocks
+_SHOWN = 1024  # updates after which displays see their rows
 WORTH_A_BLOCK = 100_000
 """So many updates are worth compiling a loop for the model and kernel at hand, see :mod:`stalegrad.protocol.block`.
 
@@ -68,6 +69,7 @@ class Executor:
         self._potential, self._chain, self._record = potential.for_worker(), chain, record
         self._status = status or ChainStatus()
         self._executed = TraceBuilder(whole=past is None or not past.rows) if keep_rows else None
+        self._status.rows = self._executed
         self._made = 0  # updates of all stretches
         self._used = array("d")  # the step size of each update made of this stretch
         self._settled = 0  # rows of this stretch that are in _executed
@@ -268,6 +270,8 @@ class Executor:
         self._status.accepted += len(made)
         self._status.staleness_sum += int(made.sum())
         self._status.staleness_max = max(self._status.staleness_max, int(made.max(initial=0)))
+        if self._executed is not None and self._executed.watched and len(self._used) - self._settled >= _SHOWN:
+            self._settle()
 
     def _skip_finished(self) -> None:
         """Go on to the next stretch with an update that is still to be made, if there is one."""

@@ -5,9 +5,10 @@ to send. An engine moves the messages; it holds no sampling logic. Arithmetic ne
 order of arrival, and that order is the trace.
 """
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from math import nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stalegrad._internal.errors import GradientError
 from stalegrad._internal.types import Array
@@ -28,6 +29,8 @@ class ChainStatus:
         refused: messages that were unusable.
         staleness_sum: Σ τ_l of the accepted.
         staleness_max: the largest of them.
+        rows: where the rows of the trace come together in this process; None if they do so elsewhere.
+        faults: of the chain's workers, as far as this process knows of them.
     """
 
     accepted: int = 0
@@ -35,6 +38,8 @@ class ChainStatus:
     refused: int = 0
     staleness_sum: int = 0
     staleness_max: int = 0
+    rows: TraceBuilder | None = field(default=None, compare=False, repr=False)
+    faults: Sequence[Any] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def after(cls, past: Past) -> "ChainStatus":
@@ -43,8 +48,22 @@ class ChainStatus:
 
     def follow(self, other: "ChainStatus") -> None:
         """Show what another one shows: that of a server elsewhere."""
-        for field in fields(self):
-            setattr(self, field.name, getattr(other, field.name))
+        self.show(other.figures())
+
+    def show(self, figures: Mapping[str, int]) -> None:
+        """Show these numbers, which have come from elsewhere."""
+        for name, value in figures.items():
+            setattr(self, name, value)
+
+    def alone(self) -> "ChainStatus":
+        """A copy of its numbers, without what does not travel."""
+        copy = ChainStatus()
+        copy.follow(self)
+        return copy
+
+    def figures(self) -> dict[str, int]:
+        """Its numbers by name: what travels between processes."""
+        return {name: getattr(self, name) for name in FIGURES}
 
     def count(self, staleness: int, accepted: bool) -> None:
         """A gradient has been dealt with."""
@@ -55,6 +74,10 @@ class ChainStatus:
                 self.staleness_max = staleness
         else:
             self.dropped += 1
+
+
+FIGURES = tuple(each.name for each in fields(ChainStatus) if each.type is int)
+"""The names of a status' numbers."""
 
 
 class Gradient(NamedTuple):
@@ -93,7 +116,7 @@ class Server:
         self.status = status or ChainStatus()
         self.refusals: list[str] = []
         self._record = record
-        self._trace = TraceBuilder(whole=past is None or not past.rows)
+        self._trace = self.status.rows = TraceBuilder(whole=past is None or not past.rows)
 
     @property
     def needs_all(self) -> bool:
@@ -134,11 +157,13 @@ class Server:
             self.admission.leave(worker)
         return self._release()
 
-    def receive(self, gradient: Gradient, time: float = 0.0, *, more: bool = False) -> list[Assignment]:
+    def receive(
+        self, gradient: Gradient, time: float = 0.0, seconds: float = nan, *, more: bool = False
+    ) -> list[Assignment]:
         """A gradient has come: check it, update the chain or drop it, and say who gets the new point.
 
-        ``time`` is the engine's, in seconds since the start; it is only written down. If ``more`` gradients have come
-        with it, no worker gets a point before the last of them.
+        ``time`` is the engine's, in seconds since the start, and ``seconds`` is how long the worker has computed; both
+        are only written down. If ``more`` gradients have come with it, no worker gets a point before the last of them.
         """
         if self.done:
             return []
@@ -156,7 +181,7 @@ class Server:
             return [] if more else self._release()
         staleness, accepted = self.admission.land(worker)
         h = self.chain.apply(values, worker, self._record) if accepted else nan
-        self._trace.append(worker, count, staleness, accepted, h, time, 0)
+        self._trace.append(worker, count, staleness, accepted, h, time, 0, seconds)
         self.status.count(staleness, accepted)
         return [] if more else self._release()
 

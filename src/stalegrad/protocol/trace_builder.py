@@ -8,6 +8,7 @@ import numpy as np
 from stalegrad.protocol.chain_trace import COLUMNS, ChainTrace, unchecked
 
 _ROW = np.dtype([(name, column.dtype) for name, column in COLUMNS.items()])
+_BLOCK = 512  # rows that displays see in a row, if they cannot see all
 _PACK = Struct("=" + "".join(column.dtype.char.replace("l", "q") for column in COLUMNS.values())).pack
 
 
@@ -21,6 +22,11 @@ class TraceBuilder:
     def __init__(self, *, whole: bool = True) -> None:
         self._whole = whole
         self._rows = bytearray()
+        self._before = bytearray()  # those that were taken last, for displays that come late
+        self.watched = False
+        """Whether a display has asked for :meth:`recent` rows."""
+        self._taken = 0  # how many rows were taken, of all
+        self._changes = 0  # odd while rows are being taken
 
     def __len__(self) -> int:
         return len(self._rows) // _ROW.itemsize
@@ -50,5 +56,45 @@ class TraceBuilder:
         """The rows that have come since the last time; from now on they are the caller's."""
         self._whole = False
         taken = self.build()
-        self._rows = bytearray()
+        self._changes += 1
+        self._before = self._rows if self.watched else self._before
+        self._rows, self._taken = bytearray(), self._taken + len(taken)
+        self._changes += 1
         return taken
+
+    def recent(self, since: int, most: int) -> tuple[int, ChainTrace]:
+        """For displays, from any thread: how many rows there have been in all, and those from number ``since`` on.
+
+        Args:
+            since: the first row that is wanted, counted from 0. Those that were taken before the last time are gone.
+            most: how many rows are wanted. Of more, some blocks are given that are evenly spread, with the last rows.
+        """
+        self.watched = True
+        size = _ROW.itemsize
+        while True:
+            changes, taken, before, rows = self._changes, self._taken, self._before, self._rows
+            earlier, total = len(before) // size, taken + len(rows) // size
+            pieces = [
+                # Slices are copies. No view of the rows may exist, because they could not grow while it does.
+                bytes(before[(low - taken + earlier) * size : (min(high, taken) - taken + earlier) * size])
+                + bytes(rows[max(0, low - taken) * size : max(0, high - taken) * size])
+                for low, high in _blocks(max(since, taken - earlier), total, most)
+            ]
+            if changes == self._changes and changes % 2 == 0:
+                break
+        table = np.frombuffer(b"".join(pieces), _ROW)
+        return total, unchecked(**{name: np.ascontiguousarray(table[name]) for name in COLUMNS})
+
+
+def _blocks(first: int, end: int, most: int) -> list[tuple[int, int]]:
+    """At most so many of the numbers in [first, end), in a few blocks that are evenly spread, the last one at the end.
+
+    >>> _blocks(0, 10, 20), _blocks(0, 1000, 64)
+    ([(0, 10)], [(936, 1000)])
+    """
+    if end - first <= most:
+        return [(first, end)] if end > first else []
+    count = max(1, most // _BLOCK)
+    ends = [first + (end - first) * (k + 1) // count for k in range(count)]
+    block = most // count
+    return [(max(first, last - block), last) for last in ends]

@@ -6,4 +6,4 @@ its result. What a run means is worked out in ``analysis``; how gradients travel
 
 import lazy_loader as _lazy
 
-__getattr__, __dir__, __all__ = _lazy.attach(__name__, submodules=["store", "jobs"])
+__getattr__, __dir__, __all__ = _lazy.attach(__name__, submodules=["store", "jobs", "observers"])

@@ -8,8 +8,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
+import numpy as np
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
@@ -21,6 +23,7 @@ from stalegrad.engines import Timing
 from stalegrad.kernels import Kernel
 from stalegrad.protocol.draws import Thinning
 from stalegrad.protocol.server import ChainStatus
+from stalegrad.runs.spaced_values import SpacedValues
 
 DrawsInMemory = Callable[[int, bool], "tuple[int, Array]"]
 """Of a chain: the number of the first draw that is in memory, counted from 0, and all draws from there on, (draw, n).
@@ -64,6 +67,9 @@ class RunningAverages:
         )
         self._sums, self._weight = dict.fromkeys(functions, 0.0), 0.0
         self._orders = [_SpreadOrder() for _ in kernels]
+        self.names = list(functions)
+        self.spaced = [SpacedValues() for _ in kernels]
+        """The values at some evenly spaced draws of each chain, for errors."""
         self._ended, self._deadline = threading.Event(), 0.0
         self._thread = threading.Thread(target=self._run, name="stalegrad-test-functions", daemon=True)
         self.values: dict[str, float] = {}
@@ -103,8 +109,10 @@ class RunningAverages:
         if number is None:
             return False
         draw, h = draws[number - first].copy(), float(self._kernels[chain].schedule(self.thinning.update(number)))
-        for name, value in {name: float(phi(draw)) for name, phi in self._functions.items()}.items():
+        values = {name: float(phi(draw)) for name, phi in self._functions.items()}
+        for name, value in values.items():
             self._sums[name] += h * value
+        self.spaced[chain].add(number, np.array([*values.values()]), h)
         self._weight += h
         self.values = {name: total / self._weight for name, total in self._sums.items()}
         self.evaluated += 1
@@ -226,6 +234,13 @@ class Progress:
     def _print_lines(self) -> None:
         while not self._stop.wait(_LINE):
             self._console.print(Text(printable(self.line())), soft_wrap=True)
+
+
+def progress_display(
+    statuses: Sequence[ChainStatus], steps: int, averages: RunningAverages | None
+) -> AbstractContextManager[Any]:
+    """What shows a run while the ``with`` block is under way, where this program runs."""
+    return Progress(statuses, steps, averages)
 
 
 def verdict(timing: Timing, servers: int, workers: int, cores: int) -> str:

@@ -12,7 +12,7 @@ from stalegrad._internal.errors import ArgumentError, GradientError, StoreError
 from stalegrad._internal.text import printable
 from stalegrad._internal.validation import whole_number
 from stalegrad.analysis.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
-from stalegrad.engines import Engine, Inline, Job, Outcome
+from stalegrad.engines import Engine, Inline, Outcome
 from stalegrad.engines.team import SingleProcess
 from stalegrad.kernels import Harmonic, Kernel, kernel_from_table
 from stalegrad.kernels.noise import MAX_REPEATS
@@ -22,6 +22,7 @@ from stalegrad.protocol.architectures import Architecture, StaleGradients
 from stalegrad.protocol.executor import execute
 from stalegrad.protocol.settings import OnStoreError, Settings
 from stalegrad.protocol.trace import Trace
+from stalegrad.runs.onlookers import Onlookers
 from stalegrad.runs.prepare import (
     Kernels,
     Prepared,
@@ -38,8 +39,9 @@ from stalegrad.runs.step_sizes import with_everything_found
 from stalegrad.runs.warmup.options import Warmup
 
 if TYPE_CHECKING:
-    from stalegrad.runs.recorders.disk import DiskRecorder
+    from stalegrad.runs.observers.observer import Observer
     from stalegrad.runs.storage import Storage
+    from stalegrad.runs.watch.options import Watch
 
 
 def sample(
@@ -65,6 +67,8 @@ def sample(
     checkpoint_every: float = 60.0,
     on_store_error: OnStoreError = "stop",
     job: Mapping[str, Any] | None = None,
+    observers: "Sequence[Observer] | Observer | None" = None,
+    watch: "bool | Watch" = False,
 ) -> Run:
     """Sample a posterior with S servers, each with its own chain and W workers that send it stale gradients.
 
@@ -107,6 +111,11 @@ def sample(
             ``"continue"``: try again until it can be, with what was sampled meanwhile, up to 256 MiB, in memory. Then
             the sampling waits, and after ten minutes the run stops, too.
         job: a plain table that is kept in the store, such as the file that described the run.
+        observers: who else looks on while the run goes on, such as ``sg.observers.TensorBoard("runs/tb")``, see
+            :mod:`stalegrad.runs.observers`. None of them can slow or break the run.
+        watch: serve a page that shows the run while it goes on, at an address that is printed; ``sg.Watch(port=8000)``
+            for other than the defaults. Closed to all but this machine and those who know the address. It needs the
+            extra ``watch``.
 
     Returns:
         A :class:`Run`. Ctrl-C and SIGTERM end it early with what has been sampled so far, ``run.interrupted`` says so.
@@ -127,7 +136,7 @@ def sample(
     chosen = engine if engine is not None else "threads" if repeats is None else "inline"
     sampler = Harmonic() if kernel is None else kernel
     prepared = prepare(potential, sampler, settings, engine=chosen, initial=initial)
-    functions = _functions(functions)
+    onlookers = _onlookers(progress, functions, observers, watch)
     if repeats is not None and not isinstance(prepared.engine, Inline):
         raise ArgumentError("repeats", repeats, f"does not go with engine {engine!r}", "Use engine='inline'.")
     if store is not None and repeats is not None:
@@ -139,11 +148,11 @@ def sample(
     if store is not None:
         from stalegrad.runs.storage import Storage  # Zarr takes a while to import
 
-        return _run_stored(Storage.create(store, prepared, job=job), progress, functions)
+        return _run_stored(Storage.create(store, prepared, job=job), onlookers)
     settings = prepared.settings
     recorder = Recorder(repeats, settings.servers, settings.steps, settings.thinning, potential, prepared.coordinates)
     task = prepared.job(recorder.of, recorder, chain=lambda server: prepared.chain(server, recorder.rows))
-    outcome = _run(prepared, task, recorder, progress, functions)
+    outcome = onlookers.run(prepared, task, recorder)
     run = Run(
         draws=recorder.draws,
         trace=prepared.trace(outcome.chains),
@@ -156,7 +165,7 @@ def sample(
     )
     run = _checked(run, outcome)
     if progress and repeats is None and prepared.team.leads:
-        _print_findings(run, potential, prepared.kernels, functions)
+        _print_findings(run, potential, prepared.kernels, onlookers.functions)
     return run
 
 
@@ -172,6 +181,8 @@ def resume(
     functions: Mapping[str, TestFunction] | None = None,
     checkpoint_every: float | None = None,
     on_store_error: OnStoreError | None = None,
+    observers: "Sequence[Observer] | Observer | None" = None,
+    watch: "bool | Watch" = False,
 ) -> Run:
     """Go on with a stored run that was interrupted, killed or has failed, or make one that has finished longer.
 
@@ -190,6 +201,8 @@ def resume(
         functions: as for :func:`sample`.
         checkpoint_every: as for :func:`sample`; None for what the run had.
         on_store_error: likewise.
+        observers: as for :func:`sample`.
+        watch: likewise.
 
     Raises:
         StoreError: the folder is no run, is damaged, of another version or of another model, or is being written.
@@ -199,8 +212,8 @@ def resume(
     changes = {
         "workers": workers, "steps": steps, "checkpoint_every": checkpoint_every, "on_store_error": on_store_error
     }  # fmt: skip
-    storage = Storage.open(path, potential, kernel, engine=engine, changes=changes)
-    return _run_stored(storage, progress, _functions(functions))
+    onlookers = _onlookers(progress, functions, observers, watch)
+    return _run_stored(Storage.open(path, potential, kernel, engine=engine, changes=changes), onlookers)
 
 
 def load(path: str | os.PathLike[str], potential: Potential | None = None) -> Run:
@@ -295,39 +308,18 @@ def _replayed(
     return Prepared(potential, kernels, Inline(), settings, start, own, team, trace.coordinates, warmup)
 
 
-def _run(
-    prepared: Prepared,
-    job: Job,
-    recorder: "Recorder | DiskRecorder",
-    progress: bool,
-    functions: Mapping[str, TestFunction],
-) -> Outcome:
-    """Run the job with a display beside it."""
-    if not progress or not prepared.team.leads:
-        return prepared.engine.run(job)
-    from stalegrad.runs.progress import Progress, RunningAverages, verdict  # rich takes a while to import
-
-    settings = prepared.settings
-    averages = RunningAverages(functions, recorder.draws_in_memory, prepared.kernels, settings.thinning)
-    with Progress(job.status, settings.steps, averages), averages:
-        outcome = prepared.engine.run(job)
-    if outcome.timing is not None:
-        print(verdict(outcome.timing, settings.servers, settings.workers, prepared.team.cores), file=sys.stderr)
-    return outcome
-
-
-def _run_stored(storage: "Storage", progress: bool, functions: Mapping[str, TestFunction]) -> Run:
+def _run_stored(storage: "Storage", onlookers: Onlookers) -> Run:
     """Run what is left to do, and note in the store how it ended."""
     prepared = storage.prepared
     with storage:
         try:
-            outcome = _run(prepared, storage.job(), storage.recorder, progress, functions)
+            outcome = onlookers.run(prepared, storage.job(), storage.recorder, storage.folder)
         except StoreError as failure:  # of the inline engine, which reports to no other process
             outcome = Outcome((), failure=failure)
         outcome = storage.finish(outcome)
     run = _checked(storage.run(outcome), outcome)
-    if progress and prepared.team.leads:
-        _print_findings(run, prepared.potential, prepared.kernels, functions)
+    if onlookers.progress and prepared.team.leads:
+        _print_findings(run, prepared.potential, prepared.kernels, onlookers.functions)
     return run
 
 
@@ -361,6 +353,22 @@ def _print_findings(
     except (Exception, KeyboardInterrupt) as problem:
         text = f"no diagnosis ({type(problem).__name__}: {problem})"
     print(printable(text), file=sys.stderr)
+
+
+def _onlookers(progress: bool, functions: Any, observers: Any, watch: Any) -> Onlookers:
+    """Who looks on, checked before anything begins."""
+    seen = Onlookers(progress, _functions(functions))
+    if observers is not None:
+        from stalegrad.runs.observers.tables import check_observers
+
+        seen = replace(seen, observers=check_observers(observers))
+    if watch is not False and watch is not None:
+        from stalegrad.runs.watch.opening import require
+        from stalegrad.runs.watch.options import Watch
+
+        require()
+        seen = replace(seen, watch=Watch.of(watch))
+    return seen
 
 
 def _functions(functions: Any) -> Mapping[str, TestFunction]:

@@ -121,7 +121,7 @@ class TestAnotherRun:
         (store / "run.json").write_text(json.dumps({**about, "format": found, "version": "9.9"}))
         before = contents(store)
         for what in (sg.load, resume, inspect):
-            with pytest.raises(sg.StoreError, match=r"this version of stalegrad reads 'stalegrad-run-3'.*9\.9"):
+            with pytest.raises(sg.StoreError, match=r"this version of stalegrad reads 'stalegrad-run-5'.*9\.9"):
                 what(store)
         assert contents(store) == before
 

@@ -32,6 +32,8 @@ def assert_same_rows(one, other):
     for name, column in one.columns().items():
         if name == "time":
             np.testing.assert_allclose(other.time, column, atol=0.5001 / TICKS, rtol=0)
+        elif name == "gradient_seconds":
+            np.testing.assert_allclose(other.gradient_seconds, column, rtol=0.0221)
         else:
             np.testing.assert_array_equal(getattr(other, name), column, name)
 
@@ -46,17 +48,20 @@ def test_what_goes_in_comes_out(cluster):
 @given(st.lists(st.tuples(
     st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**31 - 1), st.booleans(),
     st.floats(allow_nan=False), st.one_of(st.just(np.nan), st.floats(-1e11, 1e11)), st.integers(-1, 1),
+    st.one_of(st.sampled_from([np.nan, 0.0]), st.floats(1e-9, 1e18)),
 )))  # fmt: skip
 def test_whatever_the_rows_are(rows):
-    kinds = (np.int32, np.int64, np.int32, bool, float, float, np.int8)
-    worker, count, staleness, accepted, step_size, time, scanned = (
+    kinds = (np.int32, np.int64, np.int32, bool, float, float, np.int8, np.float32)
+    worker, count, staleness, accepted, step_size, time, scanned, seconds = (
         np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)
     )
     given_rows = unchecked(
         worker=worker, count=count, staleness=staleness, accepted=accepted,
-        step_size=np.where(accepted, step_size, np.nan), time=time, scanned=scanned,
+        step_size=np.where(accepted, step_size, np.nan), time=time, scanned=scanned, gradient_seconds=seconds,
     )  # fmt: skip
-    assert_same_rows(given_rows, decode(encode(given_rows)))
+    back = decode(encode(given_rows))
+    assert_same_rows(given_rows, back)
+    np.testing.assert_array_equal(encode(back)[:, -1], encode(given_rows)[:, -1])  # what was rounded stays as it is
 
 
 def test_columns_that_are_not_there_come_back_as_unknown():
@@ -65,9 +70,12 @@ def test_columns_that_are_not_there_come_back_as_unknown():
     assert np.isnan(back.time).all()
     assert np.isnan(back.step_size).all()
     assert (back.scanned == -1).all()
+    assert np.isnan(back.gradient_seconds).all()
 
 
-@pytest.mark.parametrize(("column", "value"), [(0, -1), (0, 1 << 16), (1, 2), (2, -5), (3, -5), (3, 1 << 40), (6, 2)])
+@pytest.mark.parametrize(
+    ("column", "value"), [(0, -1), (0, 1 << 16), (1, 2), (2, -5), (3, -5), (3, 1 << 40), (6, 2), (7, -1), (7, 1 << 20)]
+)
 def test_numbers_that_cannot_be_are_refused(column, value):
     table = encode(executed(10, workers=1))
     table[0, column] = value

@@ -10,6 +10,7 @@ from importlib.resources import files
 from string import Template
 from typing import NamedTuple
 
+from stalegrad._internal.look import stylesheet
 from stalegrad.analysis.report.text_table import TextTable
 
 
@@ -24,9 +25,8 @@ class Fact(NamedTuple):
 def page(title: str, html: str) -> str:
     """A whole HTML page with its styles, which needs no other file."""
     source = files(__package__)
-    style = source.joinpath("style.css").read_text(encoding="utf-8").strip()
     template = Template(source.joinpath("page.html").read_text(encoding="utf-8"))
-    return template.substitute(title=escape(title), style=style, body=html.strip())
+    return template.substitute(title=escape(title), style=stylesheet(), body=html.strip())
 
 
 def section(name: str, title: str, *html: str) -> str:

@@ -5,7 +5,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from stalegrad.engines.reports import Report, Snapshot
 from stalegrad.engines.server_loop import ServerLoop, WorkersLost, monotonic_clock
 from stalegrad.engines.waiting import PollingSleep
 from stalegrad.protocol.chain_trace import unchecked
-from stalegrad.protocol.server import ChainStatus
+from stalegrad.protocol.server import FIGURES, ChainStatus
 
 if TYPE_CHECKING:
     from stalegrad.engines.mpi.channel import Channel
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _STATUS, _STOP, _REPORT = 2, 3, 4  # tags
 _EVERY = 0.25  # seconds between two messages on how a chain is doing
 _RUNNING, _STOPPING, _ENDED, _FAILED = range(4)  # how a server is doing: where one is stopping or has failed, all stop
-_FIGURES = [f.name for f in fields(ChainStatus)]
 _ERRORS: dict[str, type[StalegradError]] = {e.__name__: e for e in (WorkersLost, StoreError, GradientError)}
 
 
@@ -42,7 +41,7 @@ class StatusSender:
 
     def __init__(self, channel: "Channel", status: ChainStatus, stop: threading.Event) -> None:
         self._channel, self._status, self._stop = channel, status, stop
-        self._figures, self._order = np.zeros(len(_FIGURES) + 1, np.int64), np.zeros(1, np.int64)
+        self._figures, self._order = np.zeros(len(FIGURES) + 1, np.int64), np.zeros(1, np.int64)
         self._sending = channel.sender(0, _STATUS, self._figures)
         self._receiving = channel.receiver(0, _STOP, self._order)
         self._sent, self._ordered = 0.0, False
@@ -68,7 +67,7 @@ class StatusSender:
         self._channel.free_requests(self._sending, self._receiving)
 
     def _send(self, state: int) -> None:
-        self._figures[:] = [*(getattr(self._status, name) for name in _FIGURES), state]
+        self._figures[:] = [*self._status.figures().values(), state]
         self._channel.start(self._sending)
         self._sent = time.perf_counter()
 
@@ -78,7 +77,7 @@ class StatusCollector:
 
     def __init__(self, channel: "Channel", statuses: tuple[ChainStatus, ...], stop: threading.Event) -> None:
         self._channel, self._statuses, self._stop = channel, statuses, stop
-        self._figures = {s: np.zeros(len(_FIGURES) + 1, np.int64) for s in range(1, len(statuses))}
+        self._figures = {s: np.zeros(len(FIGURES) + 1, np.int64) for s in range(1, len(statuses))}
         self._receiving = {s: channel.receiver(s, _STATUS, figures) for s, figures in self._figures.items()}
         self._running = set(self._figures)
         self._orders: list[Any] = []
@@ -90,7 +89,7 @@ class StatusCollector:
         for s in sorted(self._running):
             if self._channel.done(self._receiving[s]):
                 *figures, state = self._figures[s].tolist()
-                self._statuses[s].follow(ChainStatus(*figures))
+                self._statuses[s].show(dict(zip(FIGURES, figures, strict=True)))
                 if state in (_STOPPING, _FAILED):
                     self._stop.set()
                 if state in (_ENDED, _FAILED):
@@ -132,7 +131,7 @@ def encoded(report: Report, drawn: Sequence[Array]) -> tuple[dict[str, Any], lis
     columns = {name: column for name, column in snapshot.rows.columns().items() if column is not None}
     facts = {
         "columns": list(columns), "events": [asdict(event) for event in snapshot.events], "version": snapshot.version,
-        "timing": asdict(report.timing), "status": asdict(report.status), "interrupted": report.interrupted,
+        "timing": asdict(report.timing), "status": report.status.figures(), "interrupted": report.interrupted,
         "failure": None if failure is None else (type(failure).__name__, str(failure)),
         "kept": len(drawn[0]) if drawn else 0,
     }  # fmt: skip
@@ -178,7 +177,7 @@ def serve(
     run = StatusSender(channel, job.status[server], stop) if server else StatusCollector(channel, job.status, stop)
     recording = job.recording
     assert recording is not None, "jobs that come from sample have one"
-    with stop_on_signals(stop, interrupted, job.hurry):
+    with stop_on_signals(stop, interrupted, job.hurry, job.stop_requests):
         loop = server_loop(job, server, link(run.poll), workers, policy, stop, monotonic_clock(elapsed(job)))
         failure = _run(loop)
         if failure is not None:

@@ -79,9 +79,9 @@ class LaneServer:
         lanes, self._joined[worker] = self._joined[worker], 0
         return self._by_worker(self._server.leave(*(worker + lane * self._workers for lane in range(lanes))))
 
-    def receive(self, gradient: Gradient, time: float, *, more: bool) -> list[LaneAssignment]:
+    def receive(self, gradient: Gradient, time: float, seconds: float, *, more: bool) -> list[LaneAssignment]:
         """A lane's gradient has come."""
-        return self._by_worker(self._server.receive(gradient, time, more=more))
+        return self._by_worker(self._server.receive(gradient, time, seconds, more=more))
 
     def point(self, worker: int) -> Array:
         """What all lanes of a worker are sent now: those with points of their own have one lane."""

@@ -167,7 +167,7 @@ class RemoteServer:
         snapshot = self._snapshots.after(known)
         last = ended and snapshot is None
         return Report(
-            replace(self._status), replace(self._loop.timing), snapshot, last, self._failure if last else None,
+            self._status.alone(), replace(self._loop.timing), snapshot, last, self._failure if last else None,
             self._loop.lifecycle.absent,
         )  # fmt: skip
 
@@ -197,7 +197,8 @@ class Follower:
         self._job, self._policy, self._clock = job, policy, clock
         self._recording = job.recording
         self._past = job.past_of(index) or Past()
-        self._trace = TraceBuilder(whole=not self._past.rows)
+        self._trace = job.status[index].rows = TraceBuilder(whole=not self._past.rows)
+        job.status[index].faults = self.events
         self._checkpoint = job.checkpoint(index) if job.checkpoint else None
         self._timing = Timing()
         self._before: list[Timing] = []  # of servers that were lost

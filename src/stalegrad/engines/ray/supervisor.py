@@ -40,7 +40,7 @@ def run(engine: Ray, job: Job) -> Outcome:
     """Run a job on a cluster, connected to for as long as it takes."""
     model = pack_model(job.potential)
     stop, interrupted = threading.Event(), threading.Event()
-    with connected(engine, job), stop_on_signals(stop, interrupted, job.hurry):
+    with connected(engine, job), stop_on_signals(stop, interrupted, job.hurry, job.stop_requests):
         return Supervisor(engine, job, ray.put(model), stop, interrupted).run()
 
 

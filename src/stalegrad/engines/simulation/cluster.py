@@ -125,6 +125,7 @@ class Cluster:
                 staleness=np.minimum(step, workers - 1).astype(np.int32),
                 accepted=np.ones(len(step), bool),
                 time=times,
+                gradient_seconds=np.full(len(step), self._law.value, np.float32),
             )
             yield Stretch(rows, min(steps, workers))
 
@@ -156,7 +157,8 @@ class Cluster:
         admission, law, seed = Admission(self._bound, self._policy), self._law, self._seed
         incoming_free = server_free = outgoing_free = 0.0
         trace = TraceBuilder()
-        ready: list[tuple[float, int, Assignment]] = []  # (when the gradient is computed, tie-breaker, what it is)
+        # (when the gradient is computed, tie-breaker, what it is, how long it takes)
+        ready: list[tuple[float, int, Assignment, float]] = []
         departures = count()
 
         def send(time: float) -> None:
@@ -164,18 +166,18 @@ class Cluster:
             for assignment in admission.release():
                 outgoing_free = max(time, outgoing_free) + transfer
                 seconds = law.seconds(seed, chain, assignment.worker, assignment.count)
-                heappush(ready, (outgoing_free + latency + seconds, next(departures), assignment))
+                heappush(ready, (outgoing_free + latency + seconds, next(departures), assignment, seconds))
 
         for worker in range(self._workers):
             admission.join(worker)
         send(0.0)
         while admission.version < steps:
-            time, _, assignment = heappop(ready)
+            time, _, assignment, seconds = heappop(ready)
             incoming_free = max(time + latency, incoming_free) + transfer
             landing = admission.land(assignment.worker)
             server_free = max(incoming_free, server_free) + (busy if landing.accepted else 0.0)
-            row = assignment.worker, assignment.count, landing.staleness, landing.accepted, np.nan, server_free, -1
-            trace.append(*row)
+            row = assignment.worker, assignment.count, landing.staleness, landing.accepted, np.nan, server_free
+            trace.append(*row, -1, seconds)
             send(server_free)
             if len(trace) == BLOCK_ROWS:
                 yield trace.take(), admission.version - admission.flying[0].version

@@ -93,7 +93,8 @@ class CompiledServer:
         self._status, self._slow, self._stop, self._clock = job.status[index], slow, stop, clock
         self._checkpoint: Checkpoint | None = job.checkpoint(index) if job.checkpoint else None
         self._lifecycle = Lifecycle(settings.workers, policy, index)
-        self._trace = TraceBuilder(whole=past is None or not past.rows)
+        self._trace = self._status.rows = TraceBuilder(whole=past is None or not past.rows)
+        self._status.faults = self.events
         waits = settings.policy == "wait"
         self._bound = Bound(-1 if settings.max_staleness is None else settings.max_staleness, waits)
         self._shared = Shared.of(settings.workers, chain.position, past, version=chain.version, held=waits)

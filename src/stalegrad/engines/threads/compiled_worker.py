@@ -14,7 +14,7 @@ from stalegrad._internal.atomics import load
 from stalegrad._internal.jit import compiled
 from stalegrad._internal.types import Array
 from stalegrad.engines.threads.flights import join, land, release
-from stalegrad.engines.threads.segment import ACCEPTED, MINIBATCH, NANOSECONDS, STALENESS, WORKER
+from stalegrad.engines.threads.segment import ACCEPTED, MINIBATCH, NANOSECONDS, STALENESS, TOOK, WORKER
 from stalegrad.engines.threads.shared import (
     ABSENT,
     COMPUTED,
@@ -22,6 +22,7 @@ from stalegrad.engines.threads.shared import (
     COUNT,
     ENTRY,
     HELD,
+    LAST,
     ROW,
     SEGMENT,
     STATE,
@@ -144,6 +145,7 @@ def work(model, chain, segment, shared, bound, worker, slow, begun, gradient):  
                 if not nap(words, slow):
                     return STOPPED
                 computed = _now(spec)
+            flights[at + LAST] = computed - started
         if lock(words):
             computed = _now(spec)
         version, row = words[VERSION], words[ROW]
@@ -167,7 +169,7 @@ def work(model, chain, segment, shared, bound, worker, slow, begun, gradient):  
         written[WORKER], written[MINIBATCH] = worker, flights[at + COUNT]
         written[STALENESS], written[ACCEPTED] = staleness, accepted
         started = _now(spec)
-        written[NANOSECONDS] = started - begun
+        written[NANOSECONDS], written[TOOK] = started - begun, flights[at + LAST]
         words[ROW] = row + 1
         release(shared, bound, chain.sent)
         unlock(words)

@@ -16,7 +16,7 @@ from stalegrad.protocol.draws import Window
 
 _UPDATES = 1 << 15
 _UPDATES_OF_SCHEDULES = 1 << 11  # whose step sizes and coefficients Python computes one by one, while all wait
-WORKER, MINIBATCH, STALENESS, ACCEPTED, NANOSECONDS = range(5)  # columns of ``rows``
+WORKER, MINIBATCH, STALENESS, ACCEPTED, NANOSECONDS, TOOK = range(6)  # columns of ``rows``
 
 
 class Segment(NamedTuple):
@@ -49,7 +49,7 @@ def next_segment(chain: Chain, record: Record, number: int, steps: int) -> tuple
     window, updates = offered
     coefficients, step_sizes = chain.coefficient_rows(updates)
     _, ahead = chain.foresight_rows(updates)
-    rows = np.empty((2 * updates + 64, NANOSECONDS + 1), np.int64)
+    rows = np.empty((2 * updates + 64, TOOK + 1), np.int64)
     first = chain.version
     return Segment(number, first, first + updates, coefficients, ahead, window, rows), step_sizes
 
@@ -62,4 +62,5 @@ def trace_rows(rows: IntArray, step_sizes: Array) -> ChainTrace:
     return unchecked(
         worker=rows[:, WORKER], count=rows[:, MINIBATCH], staleness=rows[:, STALENESS], accepted=accepted,
         step_size=used, time=rows[:, NANOSECONDS] * 1e-9, scanned=np.zeros(len(rows), np.int8),
+        gradient_seconds=(rows[:, TOOK] * 1e-9).astype(np.float32),
     )  # fmt: skip

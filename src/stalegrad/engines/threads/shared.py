@@ -19,7 +19,9 @@ from stalegrad.protocol.past import Past
 _LINE = 16  # int64 entries: two cache lines, which processors fetch together
 LOCK, STOP, VERSION = 0, _LINE, 2 * _LINE  # entries of ``words``; the first two are atomic
 ROW, ENTRY, SEGMENT, FLYING, HEAD, WAITING = range(VERSION + 1, VERSION + 7)
-STATE, ASLEEP, COUNT, READ, NEXT, COMPUTED, LANDED, COMPUTING, UPDATING = range(9)  # entries of a worker's ``flights``
+STATE, ASLEEP, COUNT, READ, NEXT, COMPUTED, LANDED, COMPUTING, UPDATING, LAST = range(
+    10
+)  # entries of a worker's ``flights``
 ABSENT, HELD, AWAY, GONE = range(4)  # what STATE may be
 
 _SPINS = 400  # looks at the lock before the core is yielded, about 10 µs
@@ -37,7 +39,7 @@ class Shared(NamedTuple):
         flights: for each worker STATE (atomic), ASLEEP: whether it waits for its pipe (atomic), COUNT and READ: the
             minibatch that it computes and the version that it has read, NEXT: the minibatch that it is given next,
             COMPUTED: whether it has the gradient, LANDED: how many gradients of it have come since its last fault, and
-            nanoseconds COMPUTING gradients and UPDATING the chain.
+            nanoseconds COMPUTING gradients, UPDATING the chain, and computing the LAST gradient.
         queue: the workers that wait for a point, a ring.
         points: what each worker was sent, a row each that is longer than a point.
         pipes: for each worker the two ends of the pipe that wakes it, once they are open; none where nobody is held.

@@ -7,7 +7,7 @@ import numpy as np
 from stalegrad._internal import validation as checks
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.jit import compiled
-from stalegrad._internal.types import Array
+from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.minibatches.scheme import Minibatches
 
@@ -109,3 +109,8 @@ class GaussianMean(CompiledPotential):
         theta = self._checked(theta).astype(np.float64)
         residuals = float(np.square(theta - self._data).sum()) / (2 * self.noise_scale**2)
         return self._normal_prior(theta - self.prior_mean, self.prior_scale) + residuals
+
+    def minibatch_loss(self, theta: Array, indices: IntArray) -> float:
+        """The mean of −log p(d_i | θ) over some data, up to a constant."""
+        residuals = self._data[indices] - self._checked(theta).astype(np.float64)
+        return float(np.square(residuals).sum(1).mean()) / (2 * self.noise_scale**2)

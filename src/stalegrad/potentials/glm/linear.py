@@ -7,7 +7,7 @@ import numpy as np
 
 from stalegrad._internal import validation as checks
 from stalegrad._internal.jit import compiled
-from stalegrad._internal.types import Array
+from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.glm.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches.scheme import Minibatches
@@ -121,3 +121,8 @@ class Linear(CompiledPotential):
         """U(θ) on all data, up to a constant."""
         residuals = self._design.times(self._checked(theta)).astype(np.float64) - self._y
         return self._normal_prior(theta, self.prior_scale) + float(residuals @ residuals) / (2 * self.noise_scale**2)
+
+    def minibatch_loss(self, theta: Array, indices: IntArray) -> float:
+        """The mean of −log p(y_i | x_i, θ) over some rows, up to a constant."""
+        residuals = (self._design.times(self._checked(theta)).astype(np.float64) - self._y)[indices]
+        return float(np.square(residuals).mean()) / (2 * self.noise_scale**2)

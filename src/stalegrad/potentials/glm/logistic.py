@@ -9,7 +9,7 @@ from stalegrad._internal import validation as checks
 from stalegrad._internal.elementary import exp
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.jit import compiled
-from stalegrad._internal.types import Array
+from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.glm.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches.scheme import Minibatches
@@ -124,6 +124,11 @@ class Logistic(CompiledPotential):
         """U(θ) on all data, up to a constant."""
         losses = np.logaddexp(0, -self._signs * self._margins(theta, self._design))
         return self._normal_prior(theta, self.prior_scale) + float(losses.sum())
+
+    def minibatch_loss(self, theta: Array, indices: IntArray) -> float:
+        """The mean of −log p(y_i | x_i, θ) over some rows."""
+        margins = self._margins(theta, self._design)[indices]
+        return float(np.logaddexp(0, -self._signs[indices] * margins).mean())
 
     def _probability(self, theta: Array, design: DesignMatrix) -> Array:
         """Of label +1."""

@@ -138,6 +138,11 @@ class Softmax(CompiledPotential):
         log_probabilities = self._log_probabilities(theta, self._design)
         return self._normal_prior(theta, self.prior_scale) - float(_of_classes(log_probabilities, self._classes).sum())
 
+    def minibatch_loss(self, theta: Array, indices: IntArray) -> float:
+        """The mean of −log p(y_i | x_i, θ) over some rows."""
+        log_probabilities = self._log_probabilities(theta, self._design)[indices]
+        return -float(_of_classes(log_probabilities, self._classes[indices]).mean())
+
     def _log_probabilities(self, theta: Array, design: DesignMatrix) -> Array:
         weights = self._checked(theta).reshape(self.n_classes, design.width)
         logits = np.stack([design.times(row) for row in weights], axis=1).astype(np.float64)

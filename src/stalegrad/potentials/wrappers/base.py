@@ -45,6 +45,10 @@ class Wrapper(Potential):
         """What the model within predicts for its own data."""
         return self.potential.predictions(rows)
 
+    def minibatch_loss(self, theta: Array, indices: IntArray) -> float | None:
+        """That of the model within."""
+        return self.potential.minibatch_loss(theta, indices)
+
     def initial(self) -> Array:
         """Where chains of the model within start."""
         return self.potential.initial()

@@ -32,6 +32,10 @@
     [engines.processes]             # settings of an engine, for when it is the one
     threads = 1
 
+    [[observers]]                   # who looks on: "json", "tensorboard", "mlflow", "prometheus", or module:Class
+    name = "tensorboard"
+    folder = "runs/tensorboard"     # where the command is given
+
 Keys of the job itself come before the first ``[table]``, as TOML has it.
 """
 
@@ -77,6 +81,7 @@ class JobFile:
         chooses_burn_in: whether the file leaves the burn-in to be chosen.
         engine: the engine's name.
         engines: settings by the name of the engine they are for; see :mod:`stalegrad.engines.tables`.
+        observers: tables of those who look on, see :mod:`stalegrad.runs.observers.tables`.
         store: where the run is kept, or None if the file does not say.
         folder: of the file; modules are looked for there, and paths are relative to it.
         name: of the file, without its suffix.
@@ -89,6 +94,7 @@ class JobFile:
     chooses_burn_in: bool = True
     engine: str = "threads"
     engines: Mapping[str, Table] = field(default_factory=dict)
+    observers: tuple[Table, ...] = ()
     store: Path | None = None
     folder: Path = Path()
     name: str = "job"
@@ -147,6 +153,7 @@ class JobFile:
             "name": self.name, "folder": str(self.folder), "model": self.model.table(),
             **{key: value for key, value in asked.items() if value is not None}, **self.settings.table(), **burn_in,
             "engine": self.engine, "engines": dict(self.engines),
+            **({"observers": [dict(each) for each in self.observers]} if self.observers else {}),
         }  # fmt: skip
 
     def potential(self) -> Potential:
@@ -176,6 +183,14 @@ class JobFile:
         name = name or self.engine
         return named_engine(name, self.engines.get(name, {}))
 
+    def observer_objects(self) -> list[Any]:
+        """Those who look on; an adapter whose extra is missing says so here."""
+        if not self.observers:
+            return []
+        from stalegrad.runs.observers.tables import observers_from_tables
+
+        return list(observers_from_tables(self.observers))
+
     def arguments(self, potential: Potential) -> dict[str, Any]:
         """What to call :func:`stalegrad.sample` with, besides the potential itself."""
         settings = {name: getattr(self.settings, name) for name in SETTINGS}
@@ -185,7 +200,8 @@ class JobFile:
             settings["architecture"] = None
         stored = {} if self.store is None else {"store": self.store, "job": self.table()}
         found = {"kernel": self.kernels(potential.n_data), "warmup": self.warmup_object()}
-        return {**found, "engine": self.engine_object(), **settings, **stored}
+        seen = {"observers": self.observer_objects()} if self.observers else {}
+        return {**found, "engine": self.engine_object(), **settings, **stored, **seen}
 
     @classmethod
     def _from(cls, table: Table, folder: Path, name: str) -> "JobFile":
@@ -208,6 +224,8 @@ class JobFile:
         if isinstance(kernel := table.get("kernel"), list):
             kernel = tuple(kernel)
         read["kernel"] = kernel
+        if "observers" in table:
+            read["observers"] = _observers(table["observers"])
         if "store" in table:
             read["store"] = _store(table["store"], folder)
         settings = Settings.from_table({key: value for key, value in table.items() if key in SETTINGS})
@@ -246,6 +264,13 @@ def _check_places(table: Mapping[str, Any], known: Collection[str]) -> None:
         for key in inner:
             if key in known and not path.startswith("model.arguments"):  # what those are called is the user's affair
                 raise ArgumentError(f"{path}.{key}", inner[key], f"belongs to the job, not to {path}", _ABOVE)
+
+
+def _observers(value: Any) -> tuple[Table, ...]:
+    remedy = 'Give tables: [[observers]] with name = "json" and path = "run.jsonl".'
+    if not isinstance(value, list) or not all(isinstance(each, Mapping) and "name" in each for each in value):
+        raise ArgumentError("observers", value, "is not a list of tables with names", remedy)
+    return tuple(dict(each) for each in value)
 
 
 def _store(value: Any, folder: Path) -> Path:

@@ -72,6 +72,13 @@ class DiskRecorder:
         """What an engine asks between updates whether to save the chain, and saves it with."""
         return self._chain_writer(server)
 
+    def commits(self) -> list[int]:
+        """How often each chain has been saved, as far as this process saves it."""
+        return [
+            self._chain_writers[s].commits if s in self._chain_writers else of.number
+            for s, of in enumerate(self._chains)
+        ]
+
     def draws_in_memory(self, server: int, ended: bool = False) -> tuple[int, Array]:
         """The draws of a chain that were last in memory, see :data:`stalegrad.runs.progress.DrawsInMemory`."""
         chain_writer = self._chain_writers.get(server)

@@ -60,6 +60,10 @@ class Recorder:
         chains = [self._draws[:, s, :kept] for s, kept in enumerate(self._kept)]
         return tuple(chain[0] if self._squeeze else chain for chain in chains)
 
+    def commits(self) -> list[int]:
+        """How often each chain has been saved: never."""
+        return [0] * len(self._kept)
+
     def draws_in_memory(self, server: int, ended: bool = False) -> tuple[int, Array]:
         """0 and a chain's draws so far, (draw, n), of repetition 0: :data:`~stalegrad.runs.progress.DrawsInMemory`."""
         kept = self._kept[server] if ended or server not in self._reserved else 0

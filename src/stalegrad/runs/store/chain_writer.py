@@ -47,6 +47,8 @@ class ChainWriter:
         self._trace = GrowingTrace(self._folder / "trace", of.rows)
         self._number, self._rows = of.number, of.rows
         self._committed = of.draws, of.rows
+        self.commits = of.number
+        """The number of the last commit that is on disk."""
         self._past_events, self._events = read_events(writer.folder, chain), 0
         self._room = chunk_rows(size * np.dtype(dtype).itemsize)
         self._size, self._dtype = size, dtype
@@ -129,7 +131,7 @@ class ChainWriter:
             files.write_json(self._folder / "events.json", records, "events")
             self._events = len(events)
         commit(self._folder, number, updates, rows, draws, state)
-        self._committed = draws, rows
+        self._committed, self.commits = (draws, rows), number
 
 
 def _size(rows: ChainTrace) -> int:

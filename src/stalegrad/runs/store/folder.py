@@ -42,8 +42,8 @@ from stalegrad.runs.store.checkpoint import Committed, commit, committed
 from stalegrad.runs.store.described import check_events, check_run, check_status
 from stalegrad.runs.store.lock import Lock, is_abandoned, is_locked
 
-FORMAT = "stalegrad-run-3"
-WITH_COORDINATES = "stalegrad-run-4"  # earlier versions would take the state's z for θ, and must not go on with it
+FORMAT = "stalegrad-run-5"
+WITH_COORDINATES = "stalegrad-run-6"  # earlier versions would take the state's z for θ, and must not go on with it
 _RUN, _STATUS, _INITIAL, _COORDINATES = "run.json", "status.json", "initial.npy", "coordinates.npz"
 
 STATS = ("gradient_norm", "kinetic_temperature")

@@ -5,10 +5,11 @@ What can be foretold from the rows before is not written. With ' for the last ro
 - ``count`` goes up by one: what is kept is count − count' − 1;
 - a worker reads the version that its last gradient has made: what is kept is τ − (version − version');
 - times are rounded to 2⁻²³ s, about a tenth of a microsecond, and their differences kept;
-- step sizes change smoothly if at all: second differences of their bits are kept, those of dropped rows are not.
+- step sizes change smoothly if at all: second differences of their bits are kept, those of dropped rows are not;
+- of the seconds that a gradient took the logarithm is kept, to a sixteenth of a power of 2, which is within 2.2 %.
 
 All else is kept as it is. Every chunk can be read by itself: in its first row, and in the first of each worker, nothing
-is foretold. Everything but times comes back bit for bit.
+is foretold. Everything but times and seconds comes back bit for bit.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ from stalegrad._internal.types import Array, IntArray
 from stalegrad.kernels.noise import MAX_COUNT, MAX_WORKERS
 from stalegrad.protocol.chain_trace import ChainTrace, unchecked
 
-ORDER = ("worker", "accepted", "count", "staleness", "step_size", "time", "scanned")
+ORDER = ("worker", "accepted", "count", "staleness", "step_size", "time", "scanned", "gradient_seconds")
 """Of the columns in the array on disk, (gradient, column), of 64-bit integers."""
 
 TICKS = 2.0**23
@@ -28,6 +29,10 @@ TICKS = 2.0**23
 
 _LONGEST = 2.0**62  # ticks; 17,000 years
 _NO_TIME = np.iinfo(np.int64).min
+_SHORTEST = 2.0**-32  # seconds; less is kept as 0
+_FINENESS = 16  # of the logarithms of seconds: parts of a power of 2
+_UNKNOWN, _NOTHING, _FIRST = 0, 1, 2  # how seconds that are unknown, 0, or the shortest are kept
+_LAST = _FIRST + _FINENESS * (32 + 62)
 
 
 def encode(rows: ChainTrace) -> IntArray:
@@ -38,12 +43,14 @@ def encode(rows: ChainTrace) -> IntArray:
     return np.stack([
         worker, accepted.astype(np.int64), count, staleness, _bits(rows.step_size, accepted), _ticks(rows),
         np.full(len(rows), -1) if rows.scanned is None else np.asarray(rows.scanned, np.int64),
+        _logarithms(rows),
     ], axis=1)  # fmt: skip
 
 
 def decode(table: IntArray) -> ChainTrace:
     """What :func:`encode` was given; a table that it cannot have given is a ValueError."""
-    worker, taken, count, staleness, bits, ticks, scanned = (np.ascontiguousarray(column) for column in table.T)
+    columns = (np.ascontiguousarray(column) for column in table.T)
+    worker, taken, count, staleness, bits, ticks, scanned, logarithms = columns
     accepted = taken.astype(bool)
     if np.any((worker < 0) | (worker >= MAX_WORKERS)) or np.any(taken != accepted):
         raise ValueError("a worker's number, or whether a gradient was accepted, is out of range")
@@ -52,6 +59,8 @@ def decode(table: IntArray) -> ChainTrace:
         raise ValueError("a minibatch's number, or a staleness, is out of range")
     if np.any((scanned < -1) | (scanned > 1)):
         raise ValueError("whether an update was made within a program of many is out of range")
+    if np.any((logarithms < _UNKNOWN) | (logarithms > _LAST)):
+        raise ValueError("the seconds of a gradient are out of range")
     step_size = np.full(len(worker), np.nan)
     step_size[accepted] = np.cumsum(np.cumsum(bits[accepted])).view(np.float64)
     at = np.cumsum(ticks)
@@ -63,6 +72,7 @@ def decode(table: IntArray) -> ChainTrace:
         step_size=step_size,
         time=np.where(at == _NO_TIME, np.nan, at / TICKS),
         scanned=scanned.astype(np.int8),
+        gradient_seconds=_seconds(logarithms),
     )
 
 
@@ -109,3 +119,20 @@ def _ticks(rows: ChainTrace) -> IntArray:
         raise StoreError(f"a store cannot keep times beyond {_LONGEST / TICKS:.1e} s. Give smaller virtual seconds")
     known = np.isnan(at)
     return np.diff(np.where(known, _NO_TIME, np.where(known, 0.0, at).astype(np.int64)), prepend=np.int64(0))
+
+
+def _logarithms(rows: ChainTrace) -> IntArray:
+    """The seconds of the gradients as small whole numbers."""
+    if rows.gradient_seconds is None:
+        return np.full(len(rows), _UNKNOWN, np.int64)
+    seconds = np.asarray(rows.gradient_seconds, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = np.rint(_FINENESS * np.log2(seconds / _SHORTEST))
+    kept = np.clip(np.where(seconds >= _SHORTEST, at, 0), 0, _LAST - _FIRST).astype(np.int64) + _FIRST
+    return np.where(np.isnan(seconds), _UNKNOWN, np.where(seconds < _SHORTEST, _NOTHING, kept)).astype(np.int64)
+
+
+def _seconds(logarithms: IntArray) -> Array:
+    """What :func:`_logarithms` was given, but for rounding."""
+    seconds = _SHORTEST * np.exp2((logarithms - _FIRST) / _FINENESS)
+    return np.where(logarithms == _UNKNOWN, np.nan, np.where(logarithms == _NOTHING, 0.0, seconds)).astype(np.float32)

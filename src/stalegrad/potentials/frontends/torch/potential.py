@@ -98,6 +98,13 @@ class TorchPotential(Potential):
                 total += self._loss.total(module(self._inputs(x)), self._loss.convert(y, self._type)).item()
         return total - self.prior.log_density(self._checked(theta))
 
+    def minibatch_loss(self, theta: Array, indices: IntArray) -> float:
+        """The mean of −log p(d_i | θ) over some data, up to a constant."""
+        with self._at(theta) as module:
+            x, y = self._data.batch(indices)
+            total = self._loss.total(module(self._inputs(x)), self._loss.convert(y, self._type)).item()
+        return float(total) / len(indices)
+
     def predict(self, theta: Array, X: Any) -> Array:
         """What the module with parameters θ predicts for the rows of ``X``, in float64.
 

@@ -1,0 +1,190 @@
+"""Makes snapshots of a run, at its own pace, out of what a source shows. Nothing is pushed into it.
+
+A source is a run in this process (``live.py``) or a folder that any process writes (``stored.py``). All that is looked
+at is bounded, a look takes a few milliseconds, and there is one a second.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import nan
+from typing import NamedTuple, Protocol
+
+from stalegrad.protocol.chain_trace import ChainTrace
+from stalegrad.runs.observers.pictures import History, Pictures, Tally
+from stalegrad.runs.observers.snapshot import ChainFigures, FunctionFigures, Happening, Recipe, Snapshot
+
+ROWS = 1 << 14
+"""Rows of a chain's trace that are looked at each time; of more, some that are evenly spread."""
+_LATELY = 5.0  # seconds, for speeds
+
+log = logging.getLogger("stalegrad")
+
+
+class Stability(NamedTuple):
+    """How far from blowing up the chain is that is closest to it: NaN for what is not known."""
+
+    delay: float = nan
+    limit: float = nan
+
+
+class Source(Protocol):
+    """What can be seen of a run."""
+
+    recipe: Recipe
+    servers: int
+    workers: int
+
+    @property
+    def steps(self) -> int:
+        """L, updates that each chain is to make."""
+        ...
+
+    def seconds(self) -> float:
+        """The seconds of the run until now."""
+        ...
+
+    def state(self) -> str:
+        """How the run is doing, see :class:`Snapshot`."""
+        ...
+
+    def chains(self) -> Sequence[ChainFigures]:
+        """How far each chain is."""
+        ...
+
+    def rows(self, chain: int, since: int, most: int) -> tuple[int, ChainTrace | None]:
+        """How many rows a trace has, and some of those from number ``since`` on; None where they cannot be seen."""
+        ...
+
+    def functions(self) -> tuple[Sequence[FunctionFigures], int, int]:
+        """What the draws say, how many were looked at and how many there are, of all chains."""
+        ...
+
+    def stability(self, chains: Sequence[ChainFigures]) -> Stability:
+        """h·λ·(τ + ½) and its limit."""
+        ...
+
+    def loss(self) -> float:
+        """Of a minibatch at the last draw; NaN if unknown."""
+        ...
+
+    def saved_ago(self) -> float | None:
+        """Seconds since the checkpoint that is all that can be seen of it; None where more can be seen."""
+        ...
+
+    def happenings(self) -> list[Happening]:
+        """What has happened since the last time."""
+        ...
+
+
+class Sampler:
+    """Looks at a run every second while the ``with`` block is under way, and once more at its end.
+
+    Args:
+        source: what can be seen of the run.
+        every: seconds between looks.
+        tell: called with what has happened.
+    """
+
+    def __init__(self, source: Source, every: float = 1.0, tell: Callable[[Happening], None] | None = None) -> None:
+        self.source, self._every, self._tell = source, every, tell
+        self.latest: Snapshot | None = None
+        """The newest snapshot."""
+        self.happenings: deque[Happening] = deque(maxlen=1000)
+        """The last events."""
+        self.tally = Tally(source.servers, source.workers)
+        self.histories = {"progress": History(), "functions": History()}
+        self._seen = [0] * source.servers
+        self._marks: deque[tuple[float, int]] = deque()  # when there were how many gradients
+        self._number = 0
+        self._looking = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stalegrad-sampler", daemon=True)
+        self._problem = False
+
+    def __enter__(self) -> "Sampler":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join(timeout=5.0)
+        self._careful_look()
+
+    def _run(self) -> None:
+        wait = 0.0
+        while not self._stop.wait(wait):
+            begun = time.monotonic()
+            self._careful_look()
+            # A look that takes long, of a large store, makes room for others before the next.
+            wait = max(self._every - (time.monotonic() - begun), 4 * (time.monotonic() - begun), 0.05)
+
+    def _careful_look(self) -> None:
+        """What goes wrong when looking is not the run's affair."""
+        try:
+            self.look()
+        except Exception:
+            if not self._problem:
+                log.warning("the run could not be looked at, and goes on", exc_info=True)
+            self._problem = True
+
+    def look(self) -> Snapshot:
+        """Make a snapshot now, whatever the pace."""
+        with self._looking:
+            return self._look()
+
+    def _look(self) -> Snapshot:
+        source, now = self.source, time.monotonic()
+        for happening in source.happenings():
+            self.happenings.append(happening)
+            if self._tell is not None:
+                self._tell(happening)
+        self._look_at_rows()
+        chains, seconds = tuple(source.chains()), source.seconds()
+        made = sum(chain.updates + chain.dropped for chain in chains)
+        speed, state = self._speed(now, made), source.state()
+        if state != "running":
+            speed = made / seconds if seconds > 0 else nan
+        functions, evaluated, kept = source.functions()
+        stability, loss = source.stability(chains), source.loss()
+        self._note(seconds, chains, functions, stability, loss)
+        self.latest = Snapshot(
+            number=self._number, seconds=seconds, state=state, steps=source.steps, chains=chains,
+            gradients_per_second=speed, busy=self.tally.busy(_LATELY), functions=tuple(functions),
+            evaluated=evaluated, kept=kept, delay=stability.delay, delay_limit=stability.limit, loss=loss,
+            pictures=Pictures(self.tally, self.histories),
+        )  # fmt: skip
+        self._number += 1
+        return self.latest
+
+    def _look_at_rows(self) -> None:
+        """Take over rows that have come."""
+        for chain in range(self.source.servers):
+            total, rows = self.source.rows(chain, self._seen[chain], ROWS)
+            if rows is not None and total > self._seen[chain]:
+                self.tally.add(chain, rows, total - self._seen[chain])
+                self._seen[chain] = total
+
+    def _speed(self, now: float, made: int) -> float:
+        """Gradients a second, lately."""
+        self._marks.append((now, made))
+        while len(self._marks) > 2 and now - self._marks[1][0] >= _LATELY:
+            self._marks.popleft()
+        begun, before = self._marks[0]
+        return (made - before) / (now - begun) if now > begun else nan
+
+    def _note(
+        self,
+        seconds: float,
+        chains: Sequence[ChainFigures],
+        functions: Sequence[FunctionFigures],
+        stability: Stability,
+        loss: float,
+    ) -> None:
+        updates = sum(chain.updates for chain in chains)
+        self.histories["progress"].add(seconds, float(updates), loss, stability.delay, stability.limit)
+        if functions:
+            numbers = [n for f in functions for n in (f.value, f.error, f.rhat, f.ess)]
+            self.histories["functions"].add(seconds, float(updates), *numbers)
