@@ -128,8 +128,8 @@ class TestChainTrace:
 
     def test_the_builder_leaves_out_what_was_never_given(self):
         builder = TraceBuilder()
-        builder.append(3, 0, 0, True, np.nan, 1.5, -1)
-        builder.append(4, 0, 1, False, np.nan, 2.5, -1)
+        builder.append(3, 0, 0, True, np.nan, 1.5, -1, np.nan)
+        builder.append(4, 0, 1, False, np.nan, 2.5, -1, np.nan)
         built = builder.build()
         assert built.step_size is built.scanned is None
         assert built.time.tolist() == [1.5, 2.5]
