@@ -1,14 +1,15 @@
 """The live page over HTTP: who is let in, what is told, and that nothing but reading is possible."""
 
+import asyncio
 import json
 import re
 import socket
 import threading
 from importlib.resources import files
 
+import httpx
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
 import stalegrad as sg
 from stalegrad.runs.observers.sampler import Sampler
@@ -59,9 +60,33 @@ def app(store, stopped):
     return application(Content(sampler), TOKENS, Hosts("127.0.0.1"), stop=lambda: stopped.append(True), port=8707)
 
 
-def client(app, token=None, base="http://127.0.0.1:8707"):
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-    return TestClient(app, base_url=base, headers=headers, follow_redirects=False)
+class Browser:
+    """Asks the application without a network, and keeps its cookies."""
+
+    def __init__(self, app, token=None):
+        self._app, self._cookies = app, httpx.Cookies()
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
+
+    def request(self, method, path, headers=None):
+        async def ask():
+            transport = httpx.ASGITransport(self._app)
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://127.0.0.1:8707", cookies=self._cookies
+            ) as client:
+                answer = await client.request(method, path, headers=self._headers | (headers or {}))
+                self._cookies.update(client.cookies)
+                return answer
+
+        return asyncio.run(ask())
+
+    def get(self, path, headers=None):
+        return self.request("GET", path, headers)
+
+    def post(self, path, headers=None):
+        return self.request("POST", path, headers)
+
+
+client = Browser
 
 
 class TestClosed:
@@ -126,7 +151,7 @@ class TestClosed:
     def test_other_sites(self, app):
         headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors", "origin": "http://evil.example"}
         assert client(app, "view-token").get("/api/state", headers=headers).status_code == 403
-        preflight = client(app, "view-token").options("/api/state", headers=headers)
+        preflight = client(app, "view-token").request("OPTIONS", "/api/state", headers)
         assert preflight.status_code == 403
 
 
@@ -280,6 +305,22 @@ class TestServed:
         for silent in observer.open:
             silent.close()
         observer.page.close()
+
+    @pytest.mark.parametrize(
+        "path", ["/static/../access.py", "/../../../../etc/passwd", "/static/..%2faccess.py", "*", "//x"]
+    )
+    def test_paths_that_climb_as_they_come_over_the_wire(self, store, path):
+        page = Page.serve(Watch(port=0), Sampler(StoredSource(store)))
+        try:
+            with socket.create_connection(("127.0.0.1", page.port), timeout=GENEROUS) as wire:
+                headers = f"Host: localhost\r\nConnection: close\r\nAuthorization: Bearer {page.tokens.view}"
+                wire.sendall(f"GET {path} HTTP/1.1\r\n{headers}\r\n\r\n".encode())
+                answer = b"".join(iter(lambda: wire.recv(65536), b""))
+            assert re.match(rb"HTTP/1.1 4\d\d ", answer)
+            assert b"root:" not in answer
+            assert b"import" not in answer
+        finally:
+            page.close()
 
     def test_address_and_warning(self, store, capsys):
         sampler = Sampler(StoredSource(store))

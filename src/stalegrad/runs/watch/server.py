@@ -261,6 +261,7 @@ def _listening(options: Watch) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((options.host, port))
+            listener.listen(64)  # who asks before the server has begun waits for it
             return listener
         except OSError as error:
             listener.close()
