@@ -109,7 +109,7 @@ class TestChainTrace:
         assert updates.step_size.tolist() == [0.1, 0.1, 0.2, 0.3]
         assert updates.time.tolist() == [0, 1, 3, 4]
         assert updates.scanned.tolist() == [1, 1, 0, 1]
-        np.testing.assert_allclose(updates.gradient_seconds, [0.5, 0.6, 0.7, 0.9], rtol=1e-6)
+        np.testing.assert_allclose(updates.gradient_seconds, [0.5, 0.6, 0.8, 0.9], rtol=1e-6)
         assert updates.accepted.all()
 
     @pytest.mark.parametrize(("updates", "rows"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 5)])
