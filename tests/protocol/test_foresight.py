@@ -64,7 +64,7 @@ class TestTheLaw:
     def test_with_a_part_of_it_theory_says_which(self, name, linear, ahead):
         kernel = KERNELS[name]
         architecture, h = sg.StaleGradients(linear=linear, look_ahead=ahead), float(kernel.schedule(0))
-        drift = architecture.drift_ahead(kernel, h, 1)
+        _, drift = architecture.point_ahead(kernel, h, 1)
         expected = kernel.recursion(h, 3, Direction(CURVATURE, owned=linear, ahead=drift)).variance
         plain = kernel.recursion(h, 3, Direction(CURVATURE)).variance
         found = second_moments(kernel, architecture, 3)

@@ -78,7 +78,7 @@ class Kinetic(Kernel):
     ) -> LinearRecursion:
         """The recursion that a function such as :func:`stalegrad.theory.stale_sghmc` gives for a direction."""
         heat = {"temperature": self.temperature, "gradient_variance": direction.noise}
-        relief = {"owned": direction.owned, "ahead": direction.ahead}
+        relief = {"owned": direction.owned, "ahead": direction.ahead, "kept": direction.kept}
         return oracle(direction.curvature, h, self.damping, staleness, **heat, **relief, **more)
 
     def kept_momentum(self, h: float) -> float:

@@ -30,7 +30,8 @@ def execute_block(  # type: ignore[no-untyped-def]
         point: where the state wants its gradient, (R, n).
         sent: what workers are sent, (R, n): the same array, or another if they are sent ahead of it.
         linear: A, the curvature that the server owns, or None.
-        ahead: c of θ + c q, the point that is sent after each update, or one for all; 0 if it is ``point``.
+        ahead: α and c of α θ + c q, the point that is sent after each update, or one row for all; c = 0 if it is
+            ``point``.
         points: the last points sent, (depth, R, n), by version modulo depth.
         workers: whose gradient makes each update, (B,).
         counts: its number among the worker's, (B,).
@@ -48,7 +49,7 @@ def execute_block(  # type: ignore[no-untyped-def]
     words, table = room(code, n_data, batch_size)
     indices = np.empty((point.shape[0], batch_size), np.int64)
     depth = points.shape[0]
-    one_row, one_drift = coefficients.shape[0] == 1, ahead.shape[0] == 1
+    one_row, one_point = coefficients.shape[0] == 1, ahead.shape[0] == 1
     for b in range(workers.shape[0]):
         for r in range(indices.shape[0]):
             repeat = first_repeat + r
@@ -58,8 +59,8 @@ def execute_block(  # type: ignore[no-untyped-def]
             return b
         if not all_finite(gradient):
             return b
-        row, drift = coefficients[0 if one_row else b], ahead[0 if one_drift else b]
-        make_update(state, momentum, point, sent, linear, drift, gradient, row, seed, chain, first_repeat, version + b)
+        row, far = coefficients[0 if one_row else b], ahead[0 if one_point else b]
+        make_update(state, momentum, point, sent, linear, far, gradient, row, seed, chain, first_repeat, version + b)
         if depth > 1:
             points[(first + b + 1) % depth][...] = sent
         entry = keep_if_due(window, entry, version + b + 1, state.position, gradient, momentum)

@@ -106,8 +106,8 @@ class Chain:
         return self.point
 
     def foresight_rows(self, updates: int) -> tuple[Any, Array]:
-        """For compiled loops: A and c of :class:`stalegrad.protocol.foresight.ForesightChain`, here none and 0."""
-        return None, np.zeros(1, self.position.dtype)
+        """For compiled loops: A and (α, c) of :class:`stalegrad.protocol.foresight.ForesightChain`, here none."""
+        return None, np.array([[1, 0]], self.position.dtype)
 
     def weighted(self, gradient: Array, worker: int) -> Array:
         """What the chain makes of a worker's answer before it is used: by default nothing."""

@@ -14,30 +14,36 @@ from stalegrad.kernels.base import Kernel
 from stalegrad.kernels.fused import Split, whole
 from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.linear_part import LinearBound, LinearPart, add_linear
+from stalegrad.theory import turned
 
-Course = Literal["straight", "expected"]
-COURSES: tuple[Course, ...] = ("straight", "expected")
-"""How far to look ahead, see :class:`stalegrad.protocol.architectures.StaleGradients`."""
+Course = Literal["straight", "expected", "turning"]
+COURSES: tuple[Course, ...] = ("straight", "expected", "turning")
+"""How to look ahead, see :class:`stalegrad.protocol.architectures.StaleGradients`."""
 
 
-def drift_ahead(kernel: Kernel, h: float, updates: float, linear: LinearPart, course: Course) -> float:
-    """c of the point θ + c q; 0 where nothing is looked ahead or no momentum carries the chain on.
+def point_ahead(kernel: Kernel, h: float, updates: float, linear: LinearPart, course: Course) -> tuple[float, float]:
+    """α and c of the point α θ + c q; 1 and 0 where nothing is looked ahead or no momentum carries the chain on.
 
     Args:
         kernel: the sampler.
         h: step size.
         updates: τ.
         linear: A, which the server owns. Only a multiple of the identity is allowed for in an expected course.
-        course: ``"straight"`` for τh, ``"expected"`` for how far the momentum is expected to carry the chain.
+        course: ``"straight"`` for c = τh, ``"expected"`` for how far the momentum is expected to carry the chain,
+            ``"turning"`` for :func:`stalegrad.theory.turned`, straight where the friction is not a fixed number.
     """
     expected = kernel.drift_ahead(h, updates, linear.number or 0.0) if updates else None
     if expected is None:
-        return 0.0
-    return updates * h if course == "straight" else expected
+        return 1.0, 0.0
+    if course == "expected":
+        return 1.0, expected
+    if course == "turning" and linear.number and kernel.fixed_friction is not None:
+        return turned(linear.number, kernel.fixed_friction, updates * h)
+    return 1.0, updates * h
 
 
 class ForesightChain(Chain):
-    """A chain whose workers answer with r = g − Aθ, at the point θ + c q.
+    """A chain whose workers answer with r = g − Aθ, at the point α θ + c q.
 
     Args:
         kernel: the sampler.
@@ -66,10 +72,10 @@ class ForesightChain(Chain):
     ) -> None:
         super().__init__(kernel, position, seed, chain, first_repeat, split)
         self._linear, self._updates_ahead, self._course = LinearPart.of(linear), updates_ahead, course
-        self._ahead_of: tuple[float, float] | None = None
+        self._ahead_of: tuple[float, tuple[float, float]] | None = None
         self._owned = self._linear.bound(self.position.dtype) if self._linear else None
         self._present = self.point  # where the kernel wants its gradient
-        self._momentum = kernel.momentum(self.state) if self._drift(1e-6) else None
+        self._momentum = kernel.momentum(self.state) if self._ahead(1e-6)[1] else None
         self._used = np.empty_like(self.point)
         if self._momentum is not None:
             self.point = np.empty_like(self.point)
@@ -99,15 +105,14 @@ class ForesightChain(Chain):
         return h
 
     def foresight_rows(self, updates: int) -> tuple[LinearBound | None, Array]:
-        """A, and c after each of the next updates, (updates,), or (1,) if it is always the same; 0 for no foresight."""
-        dtype = self.position.dtype
+        """A, and (α, c) after each of the next updates, (updates, 2), or (1, 2) if they are always the same."""
         if self._momentum is None:
-            return self._owned, np.zeros(1, dtype)
+            return self._owned, super().foresight_rows(updates)[1]
         constant = self._constant
         after = [constant] if constant is not None else [
             float(self.kernel.schedule(self.version + k + 1)) for k in range(updates)
         ]  # fmt: skip
-        return self._owned, np.array([self._drift(h) for h in after], dtype)
+        return self._owned, np.array([self._ahead(h) for h in after], self.position.dtype)
 
     @property
     def runs_in_blocks(self) -> bool:
@@ -123,19 +128,20 @@ class ForesightChain(Chain):
         if self._momentum is None:
             return
         h = self._constant if self._constant is not None else float(self.kernel.schedule(self.version))
-        look_ahead(self.point, self._present, self._momentum, self.position.dtype.type(self._drift(h)))
+        kept, drift = (self.position.dtype.type(part) for part in self._ahead(h))
+        look_ahead(self.point, self._present, self._momentum, kept, drift)
 
-    def _drift(self, h: float) -> float:
-        """c for steps of this size, remembered for the next one."""
+    def _ahead(self, h: float) -> tuple[float, float]:
+        """α and c for steps of this size, remembered for the next one."""
         if self._ahead_of is None or self._ahead_of[0] != h:
-            self._ahead_of = h, drift_ahead(self.kernel, h, self._updates_ahead, self._linear, self._course)
+            self._ahead_of = h, point_ahead(self.kernel, h, self._updates_ahead, self._linear, self._course)
         return self._ahead_of[1]
 
 
 @compiled
-def look_ahead(out, theta, momentum, drift):  # type: ignore[no-untyped-def]
-    """out ← θ + c q of every row."""
+def look_ahead(out, theta, momentum, kept, drift):  # type: ignore[no-untyped-def]
+    """out ← α θ + c q of every row."""
     for r in range(out.shape[0]):
         row, point, q = out[r], theta[r], momentum[r]
         for i in range(row.shape[0]):
-            row[i] = point[i] + drift * q[i]
+            row[i] = kept * point[i] + drift * q[i]

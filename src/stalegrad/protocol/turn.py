@@ -23,7 +23,7 @@ def compiles(potential: Potential, chain: Chain, record: Record) -> bool:
 
 @njit(error_model="numpy")
 def make_update(  # type: ignore[no-untyped-def]
-    state, momentum, point, sent, linear, drift, gradient, coefficients, seed, chain, first_repeat, number
+    state, momentum, point, sent, linear, ahead, gradient, coefficients, seed, chain, first_repeat, number
 ):
     """Update number ``number`` of a chain, and the point that workers are sent after it.
 
@@ -33,7 +33,7 @@ def make_update(  # type: ignore[no-untyped-def]
         point: where the state wants its gradient, (R, n).
         sent: what workers are sent, (R, n): the same array, or another if they are sent ahead of it.
         linear: A, the curvature that the server owns, or None.
-        drift: c of θ + c q, the point that is sent after the update; 0 if it is ``point``.
+        ahead: α and c of α θ + c q, the point that is sent after the update; c = 0 if it is ``point``.
         gradient: (R, n); afterwards it is as it was used, with Aθ.
         coefficients: of the kernel's formula.
         seed: of the run; with the next three it is the address of the noise.
@@ -44,8 +44,8 @@ def make_update(  # type: ignore[no-untyped-def]
     if linear is not None:
         add_linear(gradient, linear, point, 1)
     update(state, gradient, coefficients, seed, chain, first_repeat, number)  # type: ignore[no-untyped-call]
-    if momentum is not None and drift != 0:
-        look_ahead(sent, point, momentum, drift)
+    if momentum is not None and ahead[1] != 0:
+        look_ahead(sent, point, momentum, ahead[0], ahead[1])
 
 
 @njit(error_model="numpy")

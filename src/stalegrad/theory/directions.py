@@ -12,7 +12,8 @@ class Direction(NamedTuple):
         mean_curvature: of all directions.
         mean_noise: of all directions.
         owned: a, the part of the curvature that the server owns and that is therefore never stale.
-        ahead: c, if gradients are taken at the point where the chain is expected to be, θ + c q.
+        ahead: c, if gradients are taken at the point where the chain is expected to be, α θ + c q.
+        kept: α.
     """
 
     curvature: float
@@ -21,3 +22,4 @@ class Direction(NamedTuple):
     mean_noise: float = 0.0
     owned: float = 0.0
     ahead: float = 0.0
+    kept: float = 1.0

@@ -6,12 +6,15 @@ such a chain is that of the functions of :mod:`stalegrad.theory.gaussian` with `
 first order in h, what the paper's bounds become, and the limit of stability.
 """
 
+from math import acos, atan2, cos, hypot, sin, sqrt
+
 import numpy as np
 import numpy.typing as npt
 
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array
 from stalegrad._internal.validation import real_number, whole_number
+from stalegrad.theory.harmonic_motion import harmonic_coefficients
 from stalegrad.theory.inputs import nonnegative, positive, same_shape
 
 _ANGLES = 4096  # for each period of z^τ
@@ -55,6 +58,37 @@ def staleness_error(
         raise ArgumentError("ahead", ahead, "needs a momentum", "Give the friction of the sampler, or ahead=0.")
     late: Array = (lam - own) * (tau * h - c)
     return np.asarray(late / (1.0 if friction is None else real_number("friction", friction, above=0)))
+
+
+def turned(owned: float, friction: float, time: float) -> tuple[float, float]:
+    """α and c of the point p = α θ + c q whose residual force, used a time t later, does what a fresh one would.
+
+    A chain that follows the well a θ²/2 exactly is pushed besides by the residual ρ of its gradients. To first order in
+    ρ, and to every order in t, what it does to mean and variance of θ is decided by how p is distributed together with
+    the chain of the present, (θ₀, q₀):
+
+    - α² + a c² = 1 gives p the law of θ itself, so that E ρ(p) = E ρ(θ): the mean stays where it belongs, whatever the
+      residual is like. (On a straight course p is spread too widely, and a skewed posterior is shifted by it.)
+    - E[θ₀ p] + E[q₀ p]/B = T/a makes the variance right. By Stein's lemma that holds for residuals that are not linear
+      as well: E[θ₀ ρ(p)] = E[ρ′] E[θ₀ p].
+
+    With the mean of the motion over t, (θ, q) ↦ (sθ + dq, uθ + kq), the second is α (s + u/B) + a c (d + k/B) = 1.
+    For small t both say c = t, the straight course. Where gradients are too old for both, the law of p is kept and the
+    point that comes nearest to the second is taken.
+
+    Args:
+        owned: a > 0.
+        friction: B.
+        time: t = τh.
+
+    >>> turned(1.0, 0.7, 0.0), tuple(round(part, 4) for part in turned(1.0, 0.7, 0.01))
+    ((1.0, 0.0), (0.9999, 0.01))
+    """
+    a, b = real_number("owned", owned, above=0), real_number("friction", friction, above=0)
+    stay, drift, pull, keep, *_ = harmonic_coefficients(a, b, real_number("time", time, least=0), 1.0)
+    along, across = stay + pull / b, sqrt(a) * (drift + keep / b)
+    turn = atan2(across, along) - acos(min(1.0, 1 / hypot(along, across)))
+    return cos(turn), sin(turn) / sqrt(a)
 
 
 def effective_staleness(curvature: npt.ArrayLike, staleness: npt.ArrayLike, owned: npt.ArrayLike) -> Array:

@@ -97,6 +97,7 @@ def stale_sghmc(
     mean: float = 0.0,
     owned: float = 0.0,
     ahead: float = 0.0,
+    kept: float = 1.0,
 ) -> LinearRecursion:
     """SGHMC with friction B, and g the gradient of τ updates ago.
 
@@ -120,6 +121,7 @@ def stale_sghmc(
         mean: μ.
         owned: a, the part of λ that is never stale.
         ahead: c, for gradients taken at the point plus c q.
+        kept: α, where they are taken at α times the point, plus c q.
 
     >>> stale_sghmc(1.0, 0.1, 2.0).variance, stale_sghmc(1.0, 0.1, 2.0, integrator="splitting").variance
     (1.00279, 0.99834)
@@ -128,8 +130,8 @@ def stale_sghmc(
     own = real_number("owned", owned, least=0)
     b = real_number("friction", friction, above=0)
     if one_of("integrator", integrator, ("euler", "splitting")) == "euler":
-        kept = 1 - b * h
-        free, kick, point = np.array([[1, h * kept], [0, kept]]), np.array([h, 1]), np.array([1.0, 0])
+        left = 1 - b * h
+        free, kick, point = np.array([[1, h * left], [0, left]]), np.array([h, 1]), np.array([1.0, 0])
     else:
         half = np.exp(-b * h / 2)
         free = np.array([[1, h / 2 * (1 + half**2)], [0, half**2]])
@@ -144,6 +146,7 @@ def stale_sghmc(
         noise=np.sqrt(2 * b * h * temp + h * h * v) * kick[:, None],
         law=law,
         ahead=np.array([0, real_number("ahead", ahead)]),
+        kept=real_number("kept", kept),
         target=(real_number("mean", mean), temp / lam),
         description=f"stale_sghmc({called})",
     )
@@ -160,6 +163,7 @@ def stale_baoab(
     mean: float = 0.0,
     owned: float = 0.0,
     ahead: float = 0.0,
+    kept: float = 1.0,
 ) -> LinearRecursion:
     """BAOAB with friction B: q ← q − h g; θ ← θ + (h/2) q; q ← e^{−Bh} q + √(T(1 − e^{−2Bh})) ζ; θ ← θ + (h/2) q.
 
@@ -176,6 +180,7 @@ def stale_baoab(
         mean: μ.
         owned: a, the part of λ that is never stale.
         ahead: c, for gradients taken at the point plus c q.
+        kept: α, where they are taken at α times the point, plus c q.
 
     >>> stale_baoab(1.0, 0.5, 2.0).variance, stale_baoab(1.0, 0.1, 2.0, 3).variance
     (1.0, 1.1748)
@@ -194,6 +199,7 @@ def stale_baoab(
         noise=np.stack([sigma * shaken, h * np.sqrt(v) * kick], axis=1),
         law=law,
         ahead=np.array([0, real_number("ahead", ahead)]),
+        kept=real_number("kept", kept),
         target=(real_number("mean", mean), temp / lam),
         description=f"stale_baoab(curvature={lam:g}, step_size={h:g}, friction={b:g}, staleness={_mean(law):g})",
         start=np.array([[1, 0], [h * lam / 2, 1]]),  # the first step begins with half a kick
@@ -211,6 +217,7 @@ def stale_ubu(
     mean: float = 0.0,
     owned: float = 0.0,
     ahead: float = 0.0,
+    kept: float = 1.0,
 ) -> LinearRecursion:
     """UBU with friction B: q ← q − h g at the point, then the free motion of :class:`UBU` over h/2 to θ, and over h/2.
 
@@ -227,6 +234,7 @@ def stale_ubu(
         mean: μ.
         owned: a, the part of λ that is never stale.
         ahead: c, for gradients taken at the point plus c q.
+        kept: α, where they are taken at α times the point, plus c q.
 
     >>> stale_ubu(1.0, 0.1, 2.0).variance, stale_ubu(1.0, 0.1, 2.0, 3).variance
     (0.99833, 1.17225)
@@ -247,6 +255,7 @@ def stale_ubu(
         noise=np.hstack([first, second, h * np.sqrt(v) * kick[:, None]]),
         law=law,
         ahead=np.array([0, 0, real_number("ahead", ahead)]),
+        kept=real_number("kept", kept),
         target=(real_number("mean", mean), temp / lam),
         description=f"stale_ubu(curvature={lam:g}, step_size={h:g}, friction={b:g}, staleness={_mean(law):g})",
         start=np.array([[1, 0], [1, drift], [0, keep]]),
@@ -265,6 +274,7 @@ def stale_harmonic(
     mean: float = 0.0,
     owned: float = 0.0,
     ahead: float = 0.0,
+    kept: float = 1.0,
 ) -> LinearRecursion:
     """The kicks and exact motion of :class:`Harmonic`: q ← q − h (g − aθ), then the well of curvature a over h.
 
@@ -281,6 +291,7 @@ def stale_harmonic(
         mean: μ. The recursion is that of a well around μ.
         owned: the part of λ that is never stale.
         ahead: c, for gradients taken at the point plus c q.
+        kept: α, where they are taken at α times the point, plus c q.
 
     >>> stale_harmonic(1.0, 1.5, 2.0, 30, owned=1.0).variance
     1.0
@@ -299,6 +310,7 @@ def stale_harmonic(
         noise=np.stack([[along, shared], [0, across], h * np.sqrt(v) * kick], axis=1),
         law=law,
         ahead=np.array([0, real_number("ahead", ahead)]),
+        kept=real_number("kept", kept),
         target=(real_number("mean", mean), temp / lam),
         description=f"stale_harmonic(curvature={lam:g}, step_size={h:g}, friction={b:g}, staleness={_mean(law):g})",
         start=np.array([[1, 0], [h * (lam - a) / 2, 1]]),  # the first step begins with half a kick
@@ -318,15 +330,17 @@ def _delayed(
     start: Array | None = None,
     fresh: float = 0.0,
     ahead: Array | None = None,
+    kept: float = 1.0,
 ) -> LinearRecursion:
     """The recursion of y ← F y − k (f pᵀ y_l + s Σ_τ law_τ p̂_{l−τ}) + N ζ.
 
-    p_l = pᵀ y_l is the point of the gradient, and p̂_l = p_l + aheadᵀ y_l where it is taken. ``fresh`` and ``strength``,
-    f and s, are h times the parts of the curvature that are never stale and that are. y_0 is ``start`` times
-    (θ_0 − μ, q_0), by default those themselves. The state is x = (y_l, p̂_{l−1}, …, p̂_{l−τ}), up to the largest τ.
+    p_l = pᵀ y_l is the point of the gradient, and p̂_l = α p_l + aheadᵀ y_l where it is taken, α being ``kept``.
+    ``fresh`` and ``strength``, f and s, are h times the parts of the curvature that are never stale and that are. y_0
+    is ``start`` times (θ_0 − μ, q_0), by default those themselves. The state is x = (y_l, p̂_{l−1}, …, p̂_{l−τ}), up to
+    the largest τ.
     """
     size, staleness = kick.size, law.size - 1
-    taken = point if ahead is None else point + ahead
+    taken = point if ahead is None else kept * point + ahead
     a = np.zeros((size + staleness, size + staleness))
     a[:size, :size] = free - np.outer(kick, fresh * point + strength * law[0] * taken)
     if staleness:

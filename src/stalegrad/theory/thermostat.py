@@ -45,7 +45,7 @@ def stale_sgnht(
     def chain(curvature: float, variance: float, friction: float) -> LinearRecursion:
         return stale_sghmc(
             curvature, h, friction, staleness, integrator=integrator, temperature=noise * temperature / friction,
-            gradient_variance=variance, owned=direction.owned, ahead=direction.ahead,
+            gradient_variance=variance, owned=direction.owned, ahead=direction.ahead, kept=direction.kept,
         )  # fmt: skip
 
     def too_hot(friction: float) -> bool:

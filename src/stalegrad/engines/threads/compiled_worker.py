@@ -112,7 +112,7 @@ def work(model, chain, segment, shared, bound, worker, slow, begun, gradient):  
     key0, key1 = key_words(chain.key)
     random_words, table = room(model.scheme, model.n_data, model.batch_size)
     indices, spec = np.empty((1, model.batch_size), np.int64), np.empty(2, np.int64)
-    one_row, one_drift = segment.coefficients.shape[0] == 1, segment.ahead.shape[0] == 1
+    one_row, one_point = segment.coefficients.shape[0] == 1, segment.ahead.shape[0] == 1
     started = _now(spec)
     while load(words, STOP) == 0:
         place = load(flights, at + STATE)
@@ -157,7 +157,7 @@ def work(model, chain, segment, shared, bound, worker, slow, begun, gradient):  
             update = version - segment.first
             make_update(
                 chain.state, chain.momentum, chain.point, chain.sent, chain.linear,
-                segment.ahead[0 if one_drift else update], gradient, segment.coefficients[0 if one_row else update],
+                segment.ahead[0 if one_point else update], gradient, segment.coefficients[0 if one_row else update],
                 chain.key, chain.chain, chain.first_repeat, version,
             )  # fmt: skip
             version += 1

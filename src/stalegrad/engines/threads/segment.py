@@ -27,7 +27,7 @@ class Segment(NamedTuple):
         first: the version of the chain at its start.
         last: the version at its end.
         coefficients: of the kernel's formula, a row an update, or one row for all.
-        ahead: c of θ + c q, the point that is sent after each update, or one for all.
+        ahead: α and c of α θ + c q, the point that is sent after each update, or one row for all.
         window: where draws go.
         rows: those of the trace, from the first on.
     """

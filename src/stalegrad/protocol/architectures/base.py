@@ -116,9 +116,9 @@ class Architecture:
         """vᵀ A v, A being the part of the curvature that is the server's own and therefore never stale."""
         return 0.0
 
-    def drift_ahead(self, kernel: Kernel, h: float, workers: int) -> float:
-        """c, where workers are sent the point θ + c q at which the chain is expected to be when they have answered."""
-        return 0.0
+    def point_ahead(self, kernel: Kernel, h: float, workers: int) -> tuple[float, float]:
+        """α and c of the point α θ + c q that workers are sent, ahead of the chain by the time they take; 1 and 0."""
+        return 1.0, 0.0
 
     def cost(self, chains: Sequence[ChainTrace], *, seed: int = 0, thinning: Thinning = ALL) -> Cost:
         """Of a run with these traces: every gradient needs a point and is sent back.

@@ -17,7 +17,7 @@ from stalegrad.potentials.traced import Traced, TracedGradient
 from stalegrad.potentials.wrappers.base import Wrapper
 from stalegrad.protocol.architectures.base import Architecture, Place, RunShape
 from stalegrad.protocol.chain import Chain
-from stalegrad.protocol.foresight import COURSES, Course, ForesightChain, drift_ahead
+from stalegrad.protocol.foresight import COURSES, Course, ForesightChain, point_ahead
 from stalegrad.protocol.linear_part import LinearPart, LowRank, add_linear, product
 
 
@@ -40,6 +40,11 @@ class StaleGradients(Architecture):
     chain will be on average. It leaves the error λ(τh − c)/B in a variance, but is stable at somewhat longer steps
     where τ is large beside 1/(1 − m).
 
+    **Both together**, in coordinates in which the posterior has about mean 0 and variance T/a, as those of the warm-up:
+    on a ``"turning"`` course workers are sent α θ + c q with the law of θ itself, for which the residual's staleness
+    changes neither mean nor variance to first order in the residual, however long τh is
+    (:func:`stalegrad.theory.turned`).
+
     Both are functions of what the trace has: runs with them replay bit for bit. docs/free-staleness.md derives them.
 
     Args:
@@ -47,7 +52,7 @@ class StaleGradients(Architecture):
             matrix, or :class:`LowRank`; 0 for none.
         look_ahead: how many updates to look ahead; ``"auto"`` for W − 1, which is how old the gradients of W workers
             are on average, however different they are; 0 to send the chain's own point.
-        course: ``"straight"`` or ``"expected"``.
+        course: ``"straight"``, ``"expected"``, or ``"turning"``, which needs ``linear`` to be a number above 0.
 
     >>> StaleGradients(linear=1.0).owned_along(np.array([0.6, 0.8]))
     1.0
@@ -65,6 +70,9 @@ class StaleGradients(Architecture):
         part = LinearPart.of(self.linear)
         object.__setattr__(self, "linear", part if part.number is None else part.number)
         one_of("course", self.course, COURSES)
+        if self.course == "turning" and not part.number:
+            problem = "needs a well to turn in: linear must be a number above 0"
+            raise ArgumentError("course", self.course, problem, "Give linear=1.0 in coordinates of unit scale.")
         if self.look_ahead != "auto":
             remedy = "Give a number of updates, or 'auto' for as many as gradients are old on average."
             if isinstance(self.look_ahead, str):
@@ -84,9 +92,9 @@ class StaleGradients(Architecture):
         """τ, as far as workers are sent ahead."""
         return float(workers - 1 if self.look_ahead == "auto" else self.look_ahead)
 
-    def drift_ahead(self, kernel: Kernel, h: float, workers: int) -> float:
-        """c of the point θ + c q, 0 where nothing is looked ahead or no momentum carries the chain on."""
-        return drift_ahead(kernel, h, self.updates_ahead(workers), self._part, self.course)
+    def point_ahead(self, kernel: Kernel, h: float, workers: int) -> tuple[float, float]:
+        """α and c of the point α θ + c q; 1 and 0 where nothing is looked ahead or no momentum carries the chain on."""
+        return point_ahead(kernel, h, self.updates_ahead(workers), self._part, self.course)
 
     def refuse(self, run: RunShape, potential: Potential, kernels: Sequence[Kernel], *, even: bool = True) -> None:
         """A of another size than the model; looking ahead without a momentum, or with one whose way is not known."""
@@ -109,7 +117,7 @@ class StaleGradients(Architecture):
 
     def chain(self, kernel: Kernel, place: Place, workers: int) -> Chain:
         """A chain that adds what it owns, and says where it will be."""
-        if not self._part and not self.drift_ahead(kernel, 1e-6, workers):
+        if not self._part and not self.point_ahead(kernel, 1e-6, workers)[1]:
             return Chain(kernel, *place)
         ahead = self.updates_ahead(workers)
         return ForesightChain(kernel, *place, linear=self._part, updates_ahead=ahead, course=self.course)

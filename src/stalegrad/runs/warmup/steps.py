@@ -13,9 +13,9 @@ LONGEST = 1.0
 """The longest step in z: there, a sampler that is exact on a Gaussian forgets in a step or two, and nothing is gained
 beyond."""
 
-_FRICTION = 1.5  # means forget in time B, squares in (B + 1/B)/2: both are near their best
-_NOISY_FRICTION = 2.0
-_HALVINGS = 40  # of the square root of 2
+_FRICTIONS = (0.5, 0.7, 1.0, 1.5, 2.0, 3.0)  # low ones bear staleness, high ones noise
+_FACTOR = 2**0.25  # from one step that is tried to the next
+_HALVINGS = 80  # of so much
 _MARGIN = 1.3  # a chain must be stable with so many times its step size
 _OLDEST = 128  # the largest staleness that the theory is asked about
 
@@ -46,8 +46,8 @@ class Conditions:
 
     def direction(self, kernel: Kernel, h: float, curvature: float) -> Direction:
         """A direction of the posterior of this curvature, as the theory takes it."""
-        ahead = self.architecture.drift_ahead(kernel, h, self.workers)
-        return Direction(curvature, self.noise, min(1.0, curvature), self.noise, self.owned, ahead)
+        kept, ahead = self.architecture.point_ahead(kernel, h, self.workers)
+        return Direction(curvature, self.noise, min(1.0, curvature), self.noise, self.owned, ahead, kept)
 
     def error(self, kernel: Kernel, h: float, curvature: float) -> float:
         """By how much the variance along it comes out wrong, relative to its own."""
@@ -75,21 +75,34 @@ def chosen(kernel: Kernel, conditions: Conditions) -> Kernel:
 
     With more workers than 128 the step is shortened in proportion beyond that.
     """
-    if "friction" in kernel.missing:
-        noisy = conditions.noise > 4 * _NOISY_FRICTION * conditions.bias
-        friction = (_NOISY_FRICTION if noisy else _FRICTION) * sqrt(max(1.0, kernel.temperature) / 1.0)
-        step = kernel.step_size
-        kernel = kernel.completed({"friction": friction, "step_size": step})
+    if "friction" not in kernel.missing:
+        return _stepping(kernel, conditions)
+    heat = sqrt(max(1.0, kernel.temperature))
+    candidates = [
+        _stepping(kernel.completed({"friction": friction * heat, "step_size": kernel.step_size}), conditions)
+        for friction in _FRICTIONS
+    ]
+    return min(candidates, key=lambda one: _updates(float(one.friction) / heat, float(one.schedule(0))))  # type: ignore[attr-defined]
+
+
+def _updates(friction: float, h: float) -> float:
+    """Updates that an independent draw takes, of θ or of its square: they forget in time B and (B + 1/B)/2."""
+    return max(friction, (friction + 1 / friction) / 2) / h
+
+
+def _stepping(kernel: Kernel, conditions: Conditions) -> Kernel:
+    """With the longest step, unless it has one."""
     if "step_size" not in kernel.missing:
         return kernel
     with_theory(kernel)
-    curvatures = sorted({1.0, max(1.0, conditions.curvature)})
+    wide = max(1.0, conditions.curvature)
+    curvatures = sorted({1 / wide, 1.0, wide})
     h = LONGEST
     for _ in range(_HALVINGS):
         fine = all(conditions.error(kernel, h, curvature) <= conditions.bias for curvature in curvatures)
         if fine and conditions.error(kernel, _MARGIN * h, conditions.steepest) < inf:
             break
-        h /= sqrt(2)
+        h /= _FACTOR
     if conditions.staleness > _OLDEST:
         h *= _OLDEST / conditions.staleness
     return kernel.with_step_size(h)

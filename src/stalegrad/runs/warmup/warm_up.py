@@ -78,7 +78,7 @@ def warmed_up(
     """
     large = run.potential.size > MOST_WHITENED
     if not own_architecture and not large:
-        settings = replace(run.settings, architecture=StaleGradients(linear=1.0))
+        settings = replace(run.settings, architecture=StaleGradients(linear=1.0, look_ahead="auto", course="turning"))
         run = replace(run, settings=with_architecture(settings, run.potential, run.kernels, even=run.team.even))
 
     def find() -> Found:

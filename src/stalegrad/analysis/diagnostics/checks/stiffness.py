@@ -147,7 +147,13 @@ def _chains(evidence: Evidence) -> range:
 
 
 def expected_error(
-    kernel: Kernel, lag: Lag, curvature: float, mean_curvature: float = 0.0, *, owned: float = 0.0, ahead: float = 0.0
+    kernel: Kernel,
+    lag: Lag,
+    curvature: float,
+    mean_curvature: float = 0.0,
+    *,
+    owned: float = 0.0,
+    ahead: tuple[float, float] = (1.0, 0.0),
 ) -> float:
     """By how much the variance along the stiffest direction comes out too large, relative to what it should be.
 
@@ -157,13 +163,17 @@ def expected_error(
         curvature: λ, the largest.
         mean_curvature: of all directions, which is what a thermostat sees.
         owned: the part of λ that the server owns, see :class:`stalegrad.StaleGradients`.
-        ahead: c, if workers are sent the point θ + c q.
+        ahead: α and c, if workers are sent the point α θ + c q.
     """
     mean = 0.0
     if kernel.thermostat is not None:
         mean = float(np.clip(lag.stretch * mean_curvature, 0, lag.stretch * curvature))
     direction = Direction(
-        lag.stretch * curvature, mean_curvature=mean, owned=lag.stretch * owned, ahead=ahead / lag.stretch
+        lag.stretch * curvature,
+        mean_curvature=mean,
+        owned=lag.stretch * owned,
+        ahead=ahead[1] / lag.stretch,
+        kept=ahead[0],
     )
     return variance_error(kernel, tuple(lag.law.tolist()), direction)
 
@@ -172,7 +182,7 @@ def _error(evidence: Evidence, chain: int, lag: Lag, h: float | None = None) -> 
     kernel = evidence.kernels[chain].with_step_size(float(evidence.steps[chain]) if h is None else h)
     mean = evidence.mean_curvature if kernel.thermostat is not None else 0.0
     architecture, workers = evidence.trace.architecture, evidence.trace.workers
-    ahead = 0.0 if lag is FRESH else architecture.drift_ahead(kernel, float(kernel.schedule(0)), workers)
+    ahead = (1.0, 0.0) if lag is FRESH else architecture.point_ahead(kernel, float(kernel.schedule(0)), workers)
     owned = architecture.owned_along(evidence.scale * evidence.curvature.direction)
     return expected_error(kernel, lag, evidence.curvature.value, mean, owned=owned, ahead=ahead)
 
