@@ -43,7 +43,8 @@ def find_mode(
     start = potential.initial() if initial is None else finite_array("initial", initial, potential.dtype)
     if start.shape != (potential.size,):
         raise ArgumentError("initial", initial, f"has shape {start.shape}", f"Give shape ({potential.size},).")
-    with progress_bar(shown=progress) as report:
+    # Far from the mode gradients may overflow: a step that leads there is not taken.
+    with progress_bar(shown=progress) as report, np.errstate(over="ignore", invalid="ignore"):
         return _Search(potential, start, passes, report).run(tolerance)
 
 
@@ -107,5 +108,6 @@ class _Search:
     def _full(self, theta: Array) -> Array:
         self._spent += 1
         gradient = self._potential.full_gradient(np.ascontiguousarray(theta, self._potential.dtype))
+        gradient = gradient.astype(np.float64)
         self._report(f"finding the mode, |∇U| = {np.linalg.norm(gradient):.3g}", self._spent / self._passes)
-        return gradient.astype(np.float64)
+        return gradient

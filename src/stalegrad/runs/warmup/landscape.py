@@ -13,6 +13,7 @@ from stalegrad.potentials.wrappers.whitened import InCoordinates
 from stalegrad.runs.warmup.curvature import MOST_DENSE, stretched
 from stalegrad.runs.warmup.mode import Mode, dense_mode, refined
 from stalegrad.runs.warmup.model import PART, Counter, Fixed, PilotModel
+from stalegrad.runs.warmup.modes import OtherMode, other_mode
 from stalegrad.runs.warmup.options import Warmup
 from stalegrad.runs.warmup.pilot import Pilot, pilot
 from stalegrad.runs.warmup.scales import units
@@ -23,6 +24,7 @@ _MISLEADING = 2.5  # a correction of a scale, or a shift in standard deviations,
 _WIDE_BUDGET = 1200  # gradients of the pilot where there are many parameters
 _WORK = 5e7  # data times parameters of a part that is looked at
 _POINTS = 16
+_FEW = 200  # parameters up to which other modes are looked for
 _UNEVEN = 30.0  # curvatures that differ so much from place to place are a funnel, or something like it
 _AGREE = 1.2  # R-hat of pilot chains that have come to the same place
 
@@ -91,7 +93,11 @@ def explore(
     flat = seen.draws.reshape(-1, potential.size)
     points = flat[np.linspace(0, len(flat) - 1, _POINTS if dense else _POINTS // 4).astype(int)]
     steep = steepness(InCoordinates(part, seen.coordinates).full_gradient, points, potential.dtype, seed)
-    return Landscape(mode.found, seen, steep, _concerns(mode, seen, steep))
+    elsewhere = None
+    if dense and potential.size <= _FEW:
+        report("looking for other modes", 0.82)
+        elsewhere = other_mode(part, seen.coordinates, seen.draws, seed)
+    return Landscape(mode.found, seen, steep, _concerns(mode, seen, steep, elsewhere))
 
 
 def _mode(
@@ -101,7 +107,7 @@ def _mode(
         return wide_mode(part, origin.astype(potential.dtype), low_rank=options.coordinates != "diagonal", seed=seed)
     mode = dense_mode(part, origin)
     if mode.found and not part.whole:
-        mode = refined(Fixed(potential, None, counter, seed), mode.coordinates, rounds=1)
+        return refined(Fixed(potential, None, counter, seed), mode.coordinates, rounds=1) or mode
     return mode
 
 
@@ -110,8 +116,13 @@ def _better(one: Pilot, other: Pilot) -> bool:
     return (one.rhat - 1) * max(one.correction, one.shift) < (other.rhat - 1) * max(other.correction, other.shift)
 
 
-def _concerns(mode: Mode, seen: Pilot, steep: Steepness) -> tuple[str, ...]:
+def _concerns(mode: Mode, seen: Pilot, steep: Steepness, other: OtherMode | None) -> tuple[str, ...]:
     found = []
+    if other is not None:
+        found.append(
+            f"there is another mode {other.distance:.3g} standard deviations away, where the density is "
+            f"{np.exp(-other.height):.2g} times that here: chains that start here do not get there"
+        )
     if seen.rhat > _AGREE:
         found.append(
             f"the pilot chains do not agree (R-hat {seen.rhat:.2f}): several modes, or directions that mix very slowly"

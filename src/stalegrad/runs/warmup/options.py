@@ -25,7 +25,7 @@ class Warmup:
         bias: by which share variances may come out wrong because of step size, staleness and minibatch noise: 0.05 is
             2.5 % of a standard deviation.
         gradients: the most gradients on minibatches of the pilot chains; None for a quarter of those of the run,
-            between 8,000 and 40,000.
+            between 16,000 and 40,000.
         coordinates: the form of S: ``"dense"``, ``"low-rank"`` (plus diagonal), ``"diagonal"``, or ``"auto"``: dense
             up to 600 parameters, low rank up to 20,000. Beyond that, where models are networks without a mode to speak
             of, chains run in θ itself, and the warm-up finds step size and friction alone.

@@ -1,6 +1,6 @@
 """Step size and friction for coordinates in which the posterior has unit scale: by the sampler's own theory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 from stalegrad._internal.errors import ArgumentError
@@ -26,7 +26,7 @@ class Conditions:
 
     Args:
         staleness: τ, of gradients.
-        curvature: of the steepest direction at most points that a chain visits.
+        curvature: of the steepest direction, on average over the points that a chain visits.
         steepest: at the steepest of these points.
         noise: the largest variance of the minibatch gradient along a direction.
         architecture: that makes the run.
@@ -43,6 +43,11 @@ class Conditions:
     owned: float
     workers: int
     bias: float
+
+    @property
+    def fresh(self) -> "Conditions":
+        """The same without staleness."""
+        return replace(self, staleness=0, workers=1)
 
     def direction(self, kernel: Kernel, h: float, curvature: float) -> Direction:
         """A direction of the posterior of this curvature, as the theory takes it."""
@@ -73,7 +78,9 @@ def with_theory(kernel: Kernel) -> None:
 def chosen(kernel: Kernel, conditions: Conditions) -> Kernel:
     """The sampler with the numbers that it leaves to be found: the longest step within the bias, stable with a margin.
 
-    With more workers than 128 the step is shortened in proportion beyond that.
+    Fresh chains must be stable at the steepest of all places. With stale gradients that would be asked too much of a
+    place that is soon left again; whether chains stand it is tried (:mod:`stalegrad.runs.warmup.trial`). With more
+    workers than 128 the step is shortened in proportion beyond that.
     """
     if "friction" not in kernel.missing:
         return _stepping(kernel, conditions)
@@ -100,7 +107,7 @@ def _stepping(kernel: Kernel, conditions: Conditions) -> Kernel:
     h = LONGEST
     for _ in range(_HALVINGS):
         fine = all(conditions.error(kernel, h, curvature) <= conditions.bias for curvature in curvatures)
-        if fine and conditions.error(kernel, _MARGIN * h, conditions.steepest) < inf:
+        if fine and conditions.fresh.error(kernel, _MARGIN * h, conditions.steepest) < inf:
             break
         h /= _FACTOR
     if conditions.staleness > _OLDEST:

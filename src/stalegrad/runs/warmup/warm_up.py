@@ -33,8 +33,9 @@ from stalegrad.runs.warmup.options import Warmup
 from stalegrad.runs.warmup.record import WarmupRecord
 from stalegrad.runs.warmup.starts import dispersed_starts
 from stalegrad.runs.warmup.steps import Conditions, chosen, forgetting
+from stalegrad.runs.warmup.trial import stood
 
-_LEAST_PILOT, _MOST_PILOT = 8_000, 40_000
+_LEAST_PILOT, _MOST_PILOT = 16_000, 40_000
 _PILOT_SHARE = 0.25
 _NOISY = 8.0  # times as long a step without noise is worth a word
 _BURN_IN = 8.0  # times the time to forget
@@ -107,6 +108,7 @@ class _Search:
         self._counter = Counter()
         self._concerns: list[str] = []
         self._hints: list[str] = []
+        self._trials: dict[Kernel, Kernel] = {}
 
     def run(self) -> Found:
         """Mode, coordinates, pilot, noise, steps, starts, burn-in."""
@@ -123,10 +125,11 @@ class _Search:
         target = InCoordinates(potential, noise.coordinates)
         owned = settings.architecture.owned_along(np.full(potential.size, potential.size**-0.5))
         conditions = Conditions(
-            staleness_by_turns(settings.workers, settings.max_staleness), max(1.0, steep.typical),
+            staleness_by_turns(settings.workers, settings.max_staleness), max(1.0, steep.average),
             max(1.0, steep.largest), noise.largest, settings.architecture, owned, settings.workers, options.bias,
         )  # fmt: skip
-        kernels = [chosen(kernel, conditions) for kernel in self._run.kernels]
+        self._report("step size and friction", 0.9)
+        kernels = [self._tried(kernel, chosen(kernel, conditions), target, seen.draws) for kernel in self._run.kernels]
         numbers = [
             {name: float(getattr(full, name)) for name in kernel.missing}
             for kernel, full in zip(self._run.kernels, kernels, strict=True)
@@ -139,13 +142,27 @@ class _Search:
         data = self._counter.data
         record = WarmupRecord(
             mode=known.mode, coordinates=noise.coordinates.form, correction=seen.correction, shift=seen.shift,
-            pilot_rhat=seen.rhat, curvature=steep.typical, steepest=steep.largest, noise=noise.largest,
+            pilot_rhat=seen.rhat, curvature=steep.average, steepest=steep.largest, noise=noise.largest,
             plain_noise=noise.plain, control_variates=noise.anchored, staleness=conditions.staleness,
             kernel=type(kernels[0]).__name__, numbers=tuple(numbers), forgetting=memory, burn_in=burn_in,
             burn_in_chosen=self._burn_in is None, gradients=ceil(data / potential.batch_size),
             passes=data / potential.n_data, concerns=tuple(self._concerns), hints=tuple(self._hints),
         )  # fmt: skip
         return Found(noise.coordinates, numbers, start, burn_in, record.table())
+
+    def _tried(self, given: Kernel, kernel: Kernel, target: InCoordinates, draws: Array) -> Kernel:
+        """The sampler with a step that chains stand, where it was found here."""
+        if "step_size" not in given.missing:
+            return kernel
+        if kernel not in self._trials:
+            settings = self._settings
+            standing, gradients = stood(
+                kernel, target, draws, settings.architecture, workers=settings.workers, steps=settings.steps,
+                staleness=staleness_by_turns(settings.workers, settings.max_staleness), seed=self._seed,
+            )  # fmt: skip
+            self._counter.data += gradients * self._potential.batch_size
+            self._trials[kernel] = standing
+        return self._trials[kernel]
 
     def run_for_network(self) -> Found:
         """Step size and friction alone, in the coordinates of θ."""

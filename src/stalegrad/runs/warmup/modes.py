@@ -1,0 +1,76 @@
+"""Whether there are other modes: searches from far around, and how high what they find lies."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stalegrad._internal.types import Array
+from stalegrad.potentials import Potential
+from stalegrad.potentials.coordinates import Coordinates
+from stalegrad.potentials.mode import find_mode
+from stalegrad.potentials.wrappers.whitened import InCoordinates
+
+_SPREADS = (4.0, 12.0, 40.0)  # of the starts, in standard deviations, each with its mirror image
+_PASSES = 80
+_APART = 1.5  # times as far from the mean as the farthest draw of the pilot
+_RESTING = 0.05  # of n: |∇V|² at a point that counts as a mode
+_HEIGHT = 6.0  # a mode so much lower in log density, e⁻⁶, does not matter
+_PANELS, _NODES = 24, 8  # of the integral along the way there
+
+
+class OtherMode(NamedTuple):
+    """A place where the posterior is about as high, away from where the pilot chains have been."""
+
+    distance: float
+    """From their mean, in standard deviations."""
+    height: float
+    """U there less U here."""
+
+
+def other_mode(potential: Potential, coordinates: Coordinates, draws: Array, seed: int) -> OtherMode | None:
+    """The most probable of the modes found from six starts, or None if all lead to where the pilot chains were.
+
+    Values of U are not asked for: the difference is the integral of the slope along the straight way.
+
+    Args:
+        potential: U, whose full gradients are used.
+        coordinates: in which the posterior has about unit scale.
+        draws: of the pilot chains, (chain, draw, n), in z.
+        seed: of the starts.
+    """
+    target = InCoordinates(potential, coordinates)
+    size = potential.size
+    flat = draws.reshape(-1, size)
+    mean = flat.mean(axis=0)
+    near = _APART * float(np.linalg.norm(flat - mean, axis=1).max())
+    generator = np.random.Generator(np.random.Philox(key=seed))
+    found = None
+    with np.errstate(all="ignore"):
+        here = find_mode(target, draws[0, -1].astype(potential.dtype), passes=_PASSES, progress=False)
+        for spread in _SPREADS:
+            direction = generator.standard_normal(size)
+            for sign in (1.0, -1.0):
+                start = (mean + sign * spread * direction).astype(potential.dtype)
+                if not np.isfinite(target.full_gradient(start)).all():
+                    continue
+                z = find_mode(target, start, passes=_PASSES, progress=False).astype(np.float64)
+                slope = target.full_gradient(z.astype(potential.dtype)).astype(np.float64)
+                distance = float(np.linalg.norm(z - mean))
+                if distance < near or not float(np.square(slope).sum()) < _RESTING * size:
+                    continue
+                height = _rise(target, here.astype(np.float64), z)
+                if height < _HEIGHT and (found is None or height < found.height):
+                    found = OtherMode(distance, height)
+    return found
+
+
+def _rise(target: InCoordinates, begin: Array, end: Array) -> float:
+    """U(end) − U(begin), by Gauss's rule on panels of the straight way between them; infinite where it overflows."""
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    way, total = end - begin, 0.0
+    for panel in range(_PANELS):
+        for node, weight in zip(nodes, weights, strict=True):
+            share = (panel + (node + 1) / 2) / _PANELS
+            point = (begin + share * way).astype(target.dtype)
+            total += weight / (2 * _PANELS) * float(target.full_gradient(point).astype(np.float64) @ way)
+    return total if np.isfinite(total) else np.inf
