@@ -118,3 +118,14 @@ def test_averages_are_taken_in_double_precision():
     run = sample(gaussian(np.float32), KERNELS["SGLD"], steps=20)
     assert run.running(mean_square).dtype == np.float64
     assert run.estimate(mean_square).value.dtype == np.float64
+
+
+def test_a_chain_that_has_not_arrived_has_no_standard_error():
+    model = sg.potentials.GaussianMean(np.zeros(50), dtype=np.float64)
+    run = sg.sample(
+        model, sg.SGLD(step_size=1e-5), steps=400, initial=np.array([50.0]), engine="inline", progress=False
+    )
+    travelling = run.estimate(lambda theta: theta[0])
+    assert np.isnan(travelling.standard_error)
+    assert repr(travelling).endswith("± ?")
+    assert run.estimate(lambda theta: 1.0).standard_error == 0

@@ -21,6 +21,7 @@ from stalegrad.analysis.estimates import (
     estimate,
     running_average,
 )
+from stalegrad.analysis.estimates.arrival import arrived
 from stalegrad.analysis.estimates.draw_blocks import draw_blocks
 from stalegrad.engines import Event, Timing
 from stalegrad.kernels import Kernel
@@ -108,12 +109,14 @@ class Run:
     def estimate(self, phi: TestFunction, *, batched: bool = False) -> Estimate:
         """φ̂ = Σ_s (T_s/T) φ̂_s, where φ̂_s = Σ_l h_l φ(θ_l) / Σ_l h_l, with its Monte Carlo standard error.
 
-        With ``repeats`` the estimate of every repetition is given.
+        Where a chain is still on its way (:func:`~stalegrad.analysis.estimates.arrival.travel`) there is none, NaN,
+        printed as “± ?”: the spread of such a chain is the way it has come. With ``repeats`` the estimate of every repetition is given.
         """
         values = self.evaluate(phi, batched=batched)
         if self._repeated:
             values = np.moveaxis(values, 0, 2)  # repetitions become part of φ's shape
-        return estimate(values, step_sizes=self.step_sizes)
+        average = estimate(values, step_sizes=self.step_sizes)
+        return replace(average, standard_error=np.where(arrived(values), average.standard_error, np.nan)[()])
 
     def running(self, phi: TestFunction, *, batched: bool = False) -> Array:
         """φ̂_s at every draw of every chain: the estimate as the run went on."""

@@ -18,7 +18,7 @@ class WarmupRecord:
         correction: by which factor the pilot chains have corrected a standard deviation, at most.
         shift: by how many standard deviations they have moved the centre, at most.
         pilot_rhat: R-hat of the pilot chains' last window, of their worst coordinate.
-        curvature: the largest in z of the average over places, 1 where the posterior is normal.
+        curvature: the largest in z about on average over places, 1 where the posterior is normal.
         steepest: the largest of all places that were looked at.
         noise: the largest variance of a minibatch gradient along a direction, in z.
         plain_noise: the same without control variates.
@@ -92,8 +92,8 @@ class WarmupRecord:
         lines = [
             f"warm-up: {mode + '; ' if self.coordinates else ''}{cost}",
             f"  chains run {where}{corrected if self.coordinates else ', of which there are too many to change'}",
-            f"  there: largest curvature {self.curvature:.3g} on average, {self.steepest:.3g} at most, {noise}, gradients "
-            f"{self.staleness} updates old",
+            f"  there: largest curvature {self.curvature:.3g} on average, {self.steepest:.3g} at most, {noise}, "
+            f"gradients {self.staleness} updates old",
             f"  so: {self.kernel}({chose}), which forgets in {self.forgetting:.3g} updates; burn_in={self.burn_in:,}"
             + ("" if self.burn_in_chosen else " as given"),
         ]

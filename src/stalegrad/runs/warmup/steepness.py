@@ -25,9 +25,12 @@ class Steepness(NamedTuple):
         return float(self.points.max())
 
     @property
-    def typical(self) -> float:
-        """That half of the points do not exceed."""
-        return float(np.median(self.points))
+    def effective(self) -> float:
+        """That which steps are chosen for: of the average, or half-way to what half of the points do not exceed.
+
+        The average is the first order of what curvature does to a chain; its change from place to place is the second.
+        """
+        return max(self.average, float(np.sqrt(np.median(self.points))))
 
 
 def steepness(gradient: Callable[[Array], Array], points: Array, dtype: np.dtype[Any], seed: int) -> Steepness:

@@ -26,7 +26,7 @@ class Conditions:
 
     Args:
         staleness: τ, of gradients.
-        curvature: of the steepest direction, on average over the points that a chain visits.
+        curvature: of the steepest direction, about on average over the points that a chain visits.
         steepest: at the steepest of these points.
         noise: the largest variance of the minibatch gradient along a direction.
         architecture: that makes the run.

@@ -125,7 +125,7 @@ class _Search:
         target = InCoordinates(potential, noise.coordinates)
         owned = settings.architecture.owned_along(np.full(potential.size, potential.size**-0.5))
         conditions = Conditions(
-            staleness_by_turns(settings.workers, settings.max_staleness), max(1.0, steep.average),
+            staleness_by_turns(settings.workers, settings.max_staleness), max(1.0, steep.effective),
             max(1.0, steep.largest), noise.largest, settings.architecture, owned, settings.workers, options.bias,
         )  # fmt: skip
         self._report("step size and friction", 0.9)
@@ -142,7 +142,7 @@ class _Search:
         data = self._counter.data
         record = WarmupRecord(
             mode=known.mode, coordinates=noise.coordinates.form, correction=seen.correction, shift=seen.shift,
-            pilot_rhat=seen.rhat, curvature=steep.average, steepest=steep.largest, noise=noise.largest,
+            pilot_rhat=seen.rhat, curvature=steep.effective, steepest=steep.largest, noise=noise.largest,
             plain_noise=noise.plain, control_variates=noise.anchored, staleness=conditions.staleness,
             kernel=type(kernels[0]).__name__, numbers=tuple(numbers), forgetting=memory, burn_in=burn_in,
             burn_in_chosen=self._burn_in is None, gradients=ceil(data / potential.batch_size),
