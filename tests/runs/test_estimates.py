@@ -58,7 +58,7 @@ def test_estimate_by_hand(run, phi):
     for s in range(2):
         np.testing.assert_allclose(estimate.chains[s], np.average(values[s], axis=0, weights=h[s]), rtol=1e-6)
     np.testing.assert_array_equal(estimate.value, run.estimate(phi, batched=True).value)
-    assert np.all(estimate.standard_error > 0)
+    assert not np.any(estimate.standard_error <= 0)  # of chains still on their way it is not known
     assert np.shape(estimate.standard_error) == np.shape(estimate.value)
 
 
@@ -128,4 +128,4 @@ def test_a_chain_that_has_not_arrived_has_no_standard_error():
     travelling = run.estimate(lambda theta: theta[0])
     assert np.isnan(travelling.standard_error)
     assert repr(travelling).endswith("± ?")
-    assert run.estimate(lambda theta: 1.0).standard_error == 0
+    assert run.estimate(lambda theta: 1.0).standard_error < 1e-12

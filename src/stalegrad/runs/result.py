@@ -110,7 +110,8 @@ class Run:
         """φ̂ = Σ_s (T_s/T) φ̂_s, where φ̂_s = Σ_l h_l φ(θ_l) / Σ_l h_l, with its Monte Carlo standard error.
 
         Where a chain is still on its way (:func:`~stalegrad.analysis.estimates.arrival.travel`) there is none, NaN,
-        printed as “± ?”: the spread of such a chain is the way it has come. With ``repeats`` the estimate of every repetition is given.
+        printed as “± ?”: the spread of such a chain is the way it has come. With ``repeats`` the estimate of every
+        repetition is given.
         """
         values = self.evaluate(phi, batched=batched)
         if self._repeated:
