@@ -151,6 +151,7 @@ ARCHITECTURES = {
     "matrix": StaleGradients(linear=np.diag([1.0, 2.0, 3.0]) + 0.1),
     "ahead": StaleGradients(look_ahead="auto"),
     "both": StaleGradients(linear=[1.0, 2.0, 3.0], look_ahead=2, course="expected"),
+    "turning": StaleGradients(linear=1.0, look_ahead="auto", course="turning"),
 }
 
 

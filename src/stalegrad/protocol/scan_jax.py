@@ -48,7 +48,8 @@ class Rows(NamedTuple):
         staleness: of each update, (B,).
         coefficients: of the kernel's formula, a row an update, or one row for all.
         linear: A, the curvature that the server owns, or None.
-        ahead: c of θ + c q, the point that is sent after each update, or one for all; 0 if it is the chain's own.
+        ahead: α and c of α θ + c q, the point that is sent after each update, or one row for all; c = 0 if it is the
+            chain's own.
         first: number of the first update in this execution, which versions in the ring are counted by.
     """
 
@@ -98,7 +99,7 @@ class Scan:
             return None
         linear, ahead = chain.foresight_rows(1)
         in_order = potential.minibatches.for_compiled_code[0] == IN_ORDER
-        form = _Form(traced.gradient, type(chain.state), bool(ahead.any()), linear is not None, in_order)
+        form = _Form(traced.gradient, type(chain.state), bool(ahead[:, 1].any()), linear is not None, in_order)
         key = form, length, potential.size, potential.dtype.str, potential.batch_size
         if key not in traced.programs:
             traced.programs[key] = _program_or_none(form, potential, chain, traced, length)
@@ -227,7 +228,8 @@ class _Form:
             state = loop.step(state, (), gradient, noise, tuple(row[k] for k in range(row.shape[0])))
             momentum, sent = getattr(state, "momentum", None), _point(state)
             if self.ahead:
-                sent = sent + _rounded(_at(inputs.ahead, number) * momentum, inputs.zero)
+                kept_share, drift = _at(inputs.ahead, number)
+                sent = _rounded(kept_share * sent, inputs.zero) + _rounded(drift * momentum, inputs.zero)
             kept = _Kept(
                 _put(kept.positions, state[0], number), _put(kept.gradients, gradient, number),
                 None if momentum is None else _put(kept.momenta, momentum, number),
@@ -252,7 +254,7 @@ def _program_or_none(form: _Form, potential: Potential, chain: Chain, traced: Tr
         read=per_update, write=per_update,
         indices=None if form.in_order else np.zeros((length, potential.batch_size), np.int32),
         noise=np.zeros((length, chain.kernel.n_normals, *vector), dtype),
-        coefficients=np.zeros((length, rows.shape[1]), dtype), ahead=np.zeros(length, dtype), linear=linear,
+        coefficients=np.zeros((length, rows.shape[1]), dtype), ahead=np.zeros((length, 2), dtype), linear=linear,
         zero=np.zeros((), f"i{dtype.itemsize}"),
     )  # fmt: skip
     try:
