@@ -46,7 +46,7 @@ class Conditions:
 
     @property
     def fresh(self) -> "Conditions":
-        """The same without staleness."""
+        """These conditions for one worker, whose gradients are never stale."""
         return replace(self, staleness=0, workers=1)
 
     def direction(self, kernel: Kernel, h: float, curvature: float) -> Direction:
