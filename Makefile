@@ -117,7 +117,7 @@ $(BENCH)/.installed: pyproject.toml constraints.txt | $(BENCH)/bin/python
 $(LOWEST)/.installed: pyproject.toml constraints.txt tests/lowest.py | $(LOWEST)/bin/python
 	$(LOWEST)/bin/python tests/lowest.py > $(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --only-binary :all: \
-	  --constraint $(LOWEST)/constraints.txt pytest pytest-xdist hypothesis \
+	  --constraint $(LOWEST)/constraints.txt pytest pytest-xdist hypothesis zarr \
 	  --editable '.[arviz,demo,examples,jax,mpi,numpyro,ray,sklearn,torch]'
 	@touch $@
 

@@ -25,7 +25,13 @@ RESULTS = OUTPUT / "results.json"
 LEFT_OUT = shutil.ignore_patterns(".git", ".mutate", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "*-output")
 GOAL = 0.95
 NOTHING_RUN = 5  # what pytest returns where all tests of a file are long
-FIRST = ("protocol", "kernels", "estimates", "store", "engines", "diagnostics")  # the others after them
+FIRST = ("protocol", "kernels", "noise", "estimates", "store", "engines")  # by turns; the others after them
+SLOW = (  # last of all
+    "tests/runs/",
+    "tests/testing/",
+    "tests/engines/test_faults",
+    "tests/engines/threads/test_compiled",
+)
 
 
 class Copy:
@@ -160,8 +166,8 @@ class Results:
 
 
 def run(defects: list[Defect], results: Results, copies: list[Copy]) -> None:
-    """Try them out, each copy on its own; those that need no compilation first."""
-    left = sorted(defects, key=lambda defect: (defect.compiled, defect.long, _turn(defect)))
+    """Try them out, each copy on its own."""
+    left = in_turn(defects)
     total, failures, lock = len(left), [], threading.Lock()
 
     def work(copy: Copy) -> None:
@@ -205,8 +211,16 @@ def confirm(defects: list[Defect], results: Results, copy: Copy) -> None:
         results.put(defect, {**found, "outcome": "broken" if lies else "caught", "confirmed": not lies})
 
 
-def _turn(defect: Defect) -> int:
-    return FIRST.index(defect.area) if defect.area in FIRST else len(FIRST)
+def in_turn(defects: list[Defect]) -> list[Defect]:
+    """The order to try them in: wherever a run is stopped, the areas that come first have been tried alike."""
+    keys: list[tuple[bool, bool, bool, bool, float]] = []
+    totals, counts = Counter(defect.area for defect in defects), Counter[str]()
+    for defect in defects:
+        counts[defect.area] += 1
+        share = counts[defect.area] / totals[defect.area]
+        slow = defect.tests[0].startswith(SLOW)
+        keys.append((defect.compiled, defect.long, defect.area not in FIRST, slow, share))
+    return [defects[at] for at in sorted(range(len(defects)), key=keys.__getitem__)]
 
 
 def report(defects: list[Defect], results: Results) -> bool:

@@ -146,7 +146,7 @@ def sample(
         prepared, warmup, burn_in=burn_in, own_architecture=architecture is not None, progress=progress
     )
     if store is not None:
-        from stalegrad.runs.storage import Storage  # Zarr takes a while to import
+        from stalegrad.runs.storage import Storage  # what compresses draws takes a while to import
 
         return _run_stored(Storage.create(store, prepared, job=job), onlookers)
     settings = prepared.settings

@@ -21,25 +21,13 @@ ALLOWED = 5
 194 bytes before rows were dropped once they are on disk."""
 
 
-def collected_after(method):
-    """The same method, after which the garbage collector comes at once."""
-
-    def call(*arguments):
-        try:
-            return method(*arguments)
-        finally:
-            gc.collect()
-
-    return call
-
-
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of 1,000 rows, so that short runs are of many."""
     from stalegrad.engines.simulation import cluster
     from stalegrad.engines.threads import compiled_server, segment
     from stalegrad.protocol import chain_trace, executor
-    from stalegrad.runs.store import arrays, stored_trace
+    from stalegrad.runs.store import stored_trace
 
     for module in (chain_trace, cluster):
         monkeypatch.setattr(module, "BLOCK_ROWS", 1000)
@@ -50,9 +38,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(segment, "_UPDATES", 1000)
     monkeypatch.setattr(stored_trace, "CHUNK_ROWS", 1000)
     monkeypatch.setattr(chain_writer.ChainWriter, "most_rows", 1000)
-    # Zarr leaves 10 kB of every chunk, however small, to the garbage collector, which comes now and then.
-    for of, name in ((arrays.GrowingArray, "write"), (arrays.StoredArray, "_read")):
-        monkeypatch.setattr(of, name, collected_after(getattr(of, name)))
 
 
 def sample(store, steps, engine="inline"):

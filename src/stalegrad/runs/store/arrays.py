@@ -1,26 +1,16 @@
-"""Arrays that grow on disk, in Zarr's format: compressed, a checksum on every chunk, replaced chunk by chunk.
+"""Arrays that grow on disk: rows are added at their end, and read slice by slice."""
 
-Zarr is imported here only, and when a store is opened.
-"""
-
-import asyncio
 import math
 from collections.abc import Mapping
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
-from zarr.abc.store import ByteRequest
-from zarr.codecs import BloscCodec, Crc32cCodec, TransposeCodec
-from zarr.core.buffer import Buffer
-from zarr.storage import LocalStore
 
 from stalegrad._internal import files
 from stalegrad._internal.errors import StoreError
 from stalegrad._internal.types import Array, IntArray
-from stalegrad.runs.store.metadata import refuse_unless_ours
+from stalegrad.runs.store.chunks import Chunks
 
 CHUNK_BYTES = 1 << 20
 """A chunk holds about so much, but always whole rows and never more than :data:`CHUNK_ROWS` of them."""
@@ -28,28 +18,17 @@ CHUNK_ROWS = 1 << 16
 LARGEST_CHUNK = 1 << 28
 """The bytes of a chunk of one row: a longer row is cut into several chunks. Blosc takes less than 2 GiB."""
 
-_WRITE_ALL: Any = {"array.write_empty_chunks": True}  # Zarr leaves out zeros, and then a lost chunk looks like them
-
 
 def chunk_rows(row_bytes: int) -> int:
     """How many rows of so many bytes make a chunk."""
     return max(1, min(CHUNK_ROWS, CHUNK_BYTES // max(1, row_bytes)))
 
 
-class _SafeFolder(LocalStore):
-    """Zarr's folder, whose files survive a loss of power from the moment they are written."""
-
-    async def set(self, key: str, value: Buffer, byte_range: ByteRequest | None = None) -> None:
-        await asyncio.to_thread(self._write, key, value)
-
-    def _write(self, key: str, value: Buffer) -> None:
-        path = self.root / key
-        files.make_folder(path.parent)
-        files.write(path, value.to_bytes(), "metadata" if path.name == "zarr.json" else self.root.name)
-
-
 class GrowingArray:
     """An array (row, …) on disk to which rows are added.
+
+    A chunk is written when it is full, and what is in the last one with :meth:`flush`. Every method may be called again
+    after it has failed: that changes nothing of what is already written.
 
     Args:
         folder: where it is; its name is that of the array.
@@ -57,19 +36,50 @@ class GrowingArray:
     """
 
     def __init__(self, folder: Path, rows: int) -> None:
-        refuse_unless_ours(folder)
-        with zarr.config.set(_WRITE_ALL):  # the array takes it over when it is opened
-            self._array = zarr.open_array(_SafeFolder(folder), mode="r+", zarr_format=3)
-        if self._array.shape[0] != rows:
-            self._array.resize((rows, *self._array.shape[1:]))
+        self._chunks = Chunks(folder)
+        self._chunks.refuse_fewer_rows(rows)
+        size = self._chunks.shape[0]
+        self._rows = self._flushed = rows
+        self._chunk = rows // size  # the one that rows are added to
+        self._chunks.remove_from(-(-rows // size))
+        self._last: Array | None = None
+        if rows % size:
+            self._room()[: rows % size] = StoredArray(folder, rows)[self._chunk * size :]
+        if self._chunks.rows != rows:
+            self._chunks.set_rows(rows)
 
     def write(self, first: int, values: Array) -> None:
-        """Write rows from number ``first`` on, at the end. Doing so again, after it has failed, changes nothing."""
-        if len(values):
-            end = first + len(values)
-            if self._array.shape[0] != end:
-                self._array.resize((end, *self._array.shape[1:]))
-            self._array[first:end] = values
+        """Add rows at the end, of which the first has this number. They are there to stay with the next flush."""
+        size, end = self._chunks.shape[0], first + len(values)
+        at = max(first, self._chunk * size)  # when it is called again, some chunks are written already
+        while at < end:
+            place, count = at - self._chunk * size, min(end, (self._chunk + 1) * size) - at
+            new = values[at - first : at - first + count]
+            if count < size:
+                self._room()[place : place + count] = new
+            if place + count == size:
+                self._chunks.write(self._chunk, new if count == size else self._room())
+                self._chunk += 1
+            at += count
+            self._rows = at
+
+    def flush(self) -> None:
+        """Write what is not written yet."""
+        filled = self._rows % self._chunks.shape[0]
+        if filled and self._rows != self._flushed:
+            self._room()[filled:] = 0
+            self._chunks.write(self._chunk, self._room())
+        self._flushed = self._rows
+        if self._chunks.rows != self._rows:
+            self._chunks.set_rows(self._rows)
+
+    def _room(self) -> Array:
+        """The rows of the last chunk, laid out as they are on disk. Where chunks come whole, it is not needed."""
+        if self._last is None:
+            order, shape = self._chunks.order, self._chunks.shape
+            shape = (shape[0], *self._chunks.row_shape)
+            self._last = np.zeros([shape[axis] for axis in order], self._chunks.dtype).transpose(np.argsort(order))
+        return self._last
 
 
 def chosen_rows(key: Any, rows: int) -> IntArray:
@@ -113,15 +123,26 @@ def create(
     while kind.itemsize * math.prod(widths) > LARGEST_CHUNK:  # of one row then: cut it
         widths = [-(-n // 2) for n in widths]
     compression = {"clevel": 3, "shuffle": "bitshuffle"} if by_column else {"clevel": 1, "shuffle": "shuffle"}
-    zarr.create_array(
-        _SafeFolder(folder),
-        shape=(0, *shape),
-        chunks=(rows, *widths),
-        dtype=kind,
-        filters=[TransposeCodec(order=(1, 0))] if by_column else None,
-        compressors=[BloscCodec(cname="zstd", typesize=kind.itemsize, **compression), Crc32cCodec()],  # type: ignore[arg-type]
-        fill_value=np.zeros((), kind)[()],
-        attributes=dict(attributes or {}),
+    codecs = [
+        {"name": "bytes", "configuration": {"endian": "little"}},
+        {"name": "blosc", "configuration": {"typesize": kind.itemsize, "cname": "zstd", **compression, "blocksize": 0}},
+        {"name": "crc32c"},
+    ]
+    files.make_folder(folder)
+    files.write_json(
+        folder / "zarr.json",
+        {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": [0, *shape],
+            "data_type": kind.name,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [rows, *widths]}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": np.zeros((), kind).item(),
+            "codecs": [{"name": "transpose", "configuration": {"order": [1, 0]}}] * by_column + codecs,
+            "attributes": dict(attributes or {}),
+        },
+        "metadata",
     )
 
 
@@ -134,16 +155,11 @@ class StoredArray:
     """
 
     def __init__(self, folder: Path, rows: int) -> None:
-        refuse_unless_ours(folder)
-        try:
-            self._array = zarr.open_array(LocalStore(folder, read_only=True), mode="r", zarr_format=3)
-        except Exception as error:  # whatever a damaged or missing description makes of Zarr
-            raise StoreError(f"the array {folder} cannot be read ({type(error).__name__}: {error})") from error
-        if self._array.shape[0] < rows:
-            raise StoreError(f"the array {folder} has {self._array.shape[0]} rows; {rows} were committed")
+        self._chunks = Chunks(folder)
+        self._chunks.refuse_fewer_rows(rows)
         self._folder = folder
-        self.shape: tuple[int, ...] = (rows, *self._array.shape[1:])
-        self.dtype: np.dtype[Any] = np.dtype(self._array.dtype)
+        self.shape: tuple[int, ...] = (rows, *self._chunks.row_shape)
+        self.dtype: np.dtype[Any] = self._chunks.dtype
         self.ndim = len(self.shape)
 
     def __len__(self) -> int:
@@ -156,8 +172,8 @@ class StoredArray:
             rows = slice(None) if len(rest) < self.ndim else rest.pop(0)
         index = chosen_rows(rows, len(self))
         if index.ndim == 0:
-            result: Array = self._read(int(index), int(index) + 1)[(0, *rest)]
-            return result
+            row: Array = self._read(int(index), int(index) + 1)[(0, *rest)].copy()  # and let go of its chunk
+            return row
         return self._gather(index, tuple(rest))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -166,7 +182,7 @@ class StoredArray:
     def _gather(self, index: IntArray, rest: tuple[Any, ...]) -> Array:
         """The rows of an index, chunk by chunk, so that each is read once and never more than one is held."""
         result = np.empty((len(index), *np.empty((1, *self.shape[1:]), self.dtype)[(0, *rest)].shape), self.dtype)
-        chunk_of = index // self._array.chunks[0]
+        chunk_of = index // self._chunks.shape[0]
         for chunk in np.unique(chunk_of):
             wanted = np.flatnonzero(chunk_of == chunk)
             low, high = int(index[wanted].min()), int(index[wanted].max()) + 1
@@ -174,29 +190,15 @@ class StoredArray:
         return result
 
     def _read(self, low: int, high: int) -> Array:
-        """Rows low to high − 1; a chunk that is damaged or not there is an error, never a fill value."""
-        size = self._array.chunks[0]
-        across = [range(-(-n // width)) for n, width in zip(self.shape[1:], self._array.chunks[1:], strict=True)]
-        for chunk in range(low // size, (high - 1) // size + 1):
-            for places in product(*across):
-                if not self._folder.joinpath("c", str(chunk), *map(str, places)).exists():
-                    raise StoreError(self._damage(chunk, "it is not there"))
+        """Rows low to high − 1, which are in one chunk; if it is damaged or not there, this is an error."""
+        chunk, first = divmod(low, self._chunks.shape[0])
         try:
-            return np.asarray(self._array[low:high])
-        except Exception as error:  # a wrong checksum, or whatever damaged bytes make of the codecs
-            raise StoreError(self._damage(self._damaged_chunk(low, high), f"{error}")) from error
-
-    def _damaged_chunk(self, low: int, high: int) -> int:
-        size = self._array.chunks[0]
-        for chunk in range(low // size, (high - 1) // size + 1):
-            try:
-                self._array[chunk * size : chunk * size + 1]
-            except Exception:
-                return int(chunk)
-        return low // size
+            return self._chunks.read(chunk)[first : first + high - low]
+        except ValueError as error:
+            raise StoreError(self._damage(chunk, f"{error}")) from error
 
     def _damage(self, chunk: int, problem: str) -> str:
-        size = self._array.chunks[0]
+        size = self._chunks.shape[0]
         return (
             f"chunk {chunk} of {self._folder} is damaged: {problem}. It held rows {chunk * size} to "
             f"{min(len(self), (chunk + 1) * size) - 1}; all others can still be read. With the run's trace and model "

@@ -130,6 +130,8 @@ class ChainWriter:
             records = [asdict(event) for event in (*self._past_events, *events)]
             files.write_json(self._folder / "events.json", records, "events")
             self._events = len(events)
+        for array in (self._draws, self._stats, self._trace):
+            array.flush()
         commit(self._folder, number, updates, rows, draws, state)
         self._committed, self.commits = (draws, rows), number
 

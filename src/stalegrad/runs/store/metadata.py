@@ -1,13 +1,16 @@
-"""What may stand in the description of a stored array: checked before Zarr reads it, which makes any codec it names.
+"""What may stand in the description of a stored array, the file zarr.json of its folder.
 
-A run's folder may have come from somebody else. Zarr also reads descriptions of other kinds, of which some make Python
+A run's folder may have come from somebody else. Zarr has descriptions of other kinds, too, of which some make Python
 objects out of a chunk's bytes, and so run what somebody has put there. Here an array is of Zarr's third format, of
 numbers, in chunks of the codecs of :data:`CODECS`, and nothing else.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from stalegrad._internal import files
 from stalegrad._internal.errors import StoreError
@@ -38,7 +41,10 @@ CODECS: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
     "crc32c": {},
 }
 """The codecs that :func:`stalegrad.runs.store.arrays.create` writes, in the order in which they are applied, and what
-may be set of each. All but the first are always there."""
+must be set of each. All but the first are always there."""
+
+LARGEST_CHUNK = 1 << 31
+"""Bytes, which is what Blosc takes."""
 
 TYPES = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64")
 """The types of entries: plain numbers of at most eight bytes."""
@@ -67,8 +73,8 @@ _KEYS: Mapping[str, Callable[[Any], bool]] = {
 _OPTIONAL = {"attributes", "storage_transformers", "dimension_names"}
 
 
-def refuse_unless_ours(folder: Path) -> None:
-    """Raise :class:`StoreError` unless an array's description is one that this package writes."""
+def described(folder: Path) -> dict[str, Any]:
+    """An array's description; :class:`StoreError` unless it is one that this package writes."""
     path = folder / "zarr.json"
     if not path.exists() and any((folder / name).exists() for name in (".zarray", ".zgroup", ".zmetadata")):
         raise StoreError(_words(folder, "is described in Zarr's second format"))
@@ -83,8 +89,13 @@ def refuse_unless_ours(folder: Path) -> None:
         if not _KEYS[key](value):
             raise StoreError(_words(path, f"has {key!r} = {_short(value)}"))
     _refuse_codecs(path, about["codecs"])
-    if len(about["shape"]) != len(about["chunk_grid"]["configuration"]["chunk_shape"]):
+    chunk = about["chunk_grid"]["configuration"]["chunk_shape"]
+    orders = [codec["configuration"]["order"] for codec in about["codecs"] if codec["name"] == "transpose"]
+    if any(len(axes) != len(about["shape"]) for axes in (chunk, *orders)):
         raise StoreError(_words(path, "has chunks of another number of axes than the array"))
+    if math.prod(chunk) * np.dtype(about["data_type"]).itemsize >= LARGEST_CHUNK:
+        raise StoreError(_words(path, f"has chunks of {_short(chunk)}, which are larger than any that is written"))
+    return dict(about)
 
 
 def _refuse_codecs(path: Path, codecs: list[Any]) -> None:
@@ -95,8 +106,8 @@ def _refuse_codecs(path: Path, codecs: list[Any]) -> None:
         names.append(codec["name"])
         settings, allowed = codec.get("configuration", {}), CODECS[codec["name"]]
         extra = codec.keys() - {"name", "configuration"}
-        if extra or not isinstance(settings, dict) or any(
-            key not in allowed or not allowed[key](value) for key, value in settings.items()
+        if extra or not isinstance(settings, dict) or settings.keys() != allowed.keys() or not all(
+            is_allowed(settings[key]) for key, is_allowed in allowed.items()
         ):  # fmt: skip
             raise StoreError(_words(path, f"has the codec {_short(codec)}, which is never written so"))
     if names not in (list(CODECS), list(CODECS)[1:]):

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from stalegrad._internal.errors import StoreError
+from stalegrad._internal.files import RESTORE
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.protocol.chain_trace import BLOCK_ROWS, COLUMNS, ChainTrace, joined
 from stalegrad.runs.store.arrays import GrowingArray, StoredArray, create
-from stalegrad.runs.store.trace_columns import ORDER, decode, encode
+from stalegrad.runs.store.trace_columns import ORDER, Encoder, decode
 
 CHUNK_ROWS = BLOCK_ROWS
 """Rows of a chunk: a block of the trace as whoever works through it sees it."""
@@ -32,21 +33,21 @@ class GrowingTrace:
     """
 
     def __init__(self, folder: Path, rows: int) -> None:
-        self._array = GrowingArray(folder, rows)
-        begun = rows - rows % CHUNK_ROWS
-        last = StoredArray(folder, rows)[begun:] if begun < rows else None
-        self._chunk = joined([] if last is None else [_decoded(folder, begun, last)])  # rows of the last chunk
+        self._array, self._encoder = GrowingArray(folder, rows), Encoder(CHUNK_ROWS)
+        self._encoded: tuple[int, IntArray] | None = None  # rows that could not be written, and the first's number
+        if begun := rows % CHUNK_ROWS:
+            self._encoder.encode(_decoded(folder, rows - begun, StoredArray(folder, rows)[rows - begun :]))
 
     def write(self, first: int, rows: ChainTrace) -> None:
         """Add rows, of which the first has this number. Doing so again, after it has failed, changes nothing."""
-        begun = first - first % CHUNK_ROWS
-        known = self._chunk.part(slice(0, first - begun))
-        for low in range(begun, first + len(rows), CHUNK_ROWS):
-            new = rows.part(slice(max(0, low - first), max(0, low + CHUNK_ROWS - first)))
-            chunk = joined([known, new]) if len(known) else new
-            self._array.write(low + len(known), encode(chunk)[len(known) :])
-            known = chunk.part(slice(0, 0))
-        self._chunk = chunk if len(rows) else self._chunk
+        if self._encoded is None or self._encoded[0] != first:
+            self._encoded = first, self._encoder.encode(rows)
+        self._array.write(*self._encoded)
+        self._encoded = None
+
+    def flush(self) -> None:
+        """Write what is not written yet."""
+        self._array.flush()
 
 
 class StoredTrace(ChainTrace):
@@ -66,7 +67,10 @@ class StoredTrace(ChainTrace):
     _array: StoredArray
 
     def __init__(self, folder: Path, rows: int, updates: int) -> None:
-        vars(self).update(_folder=folder, _rows=rows, _updates=updates, _array=StoredArray(folder, rows))
+        array = StoredArray(folder, rows)
+        if array.shape[1:] != (len(ORDER),) or array.dtype != np.int64:
+            raise StoreError(f"the array {folder} is damaged: it is not of {len(ORDER)} columns of int64. {RESTORE}")
+        vars(self).update(_folder=folder, _rows=rows, _updates=updates, _array=array)
 
     def __len__(self) -> int:
         return self._rows
