@@ -1,7 +1,7 @@
 """What the built-in models share: both ways to ask for a gradient lead to one compiled function that frees the GIL."""
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -18,26 +18,43 @@ class CompiledPotential(Potential):
     A subclass sets ``_compiled``, a function of (theta, indices, out) and of what the model binds once, its arrays and
     constants, in ``bound``, a NamedTuple of its own, see :func:`gradient_with`. The function returns whether
     the arguments are as :func:`fits` wants them, and fills ``out`` if so.
+
+    A class of a user's that is made of such a model, with a gradient of its own in Python, is no compiled model any
+    more: its ``bound`` is None, so that compiled loops leave it alone. It may give ``gradient``, ``gradients`` or both.
     """
 
     fork_safe = True
 
     _compiled: ClassVar[Callable[..., bool]]
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "gradient" in vars(cls) and "gradients" not in vars(cls):
+            cls.gradients = Potential.gradients  # type: ignore[method-assign]
+        elif "gradients" in vars(cls) and "gradient" not in vars(cls):
+            cls.gradient = _row_of_gradients  # type: ignore[method-assign]
+
+    @property
+    def bound(self) -> Any:
+        """What compiled callers need of the model; None if its gradient is not the compiled one."""
+        of, own = type(self), CompiledPotential
+        inherited = of.gradient is own.gradient and of.gradients is own.gradients and of.answer is own.answer
+        return self._bound if inherited else None
+
+    @bound.setter
+    def bound(self, bound: Any) -> None:
+        self._bound = bound
+
     def gradient(self, theta: Array, indices: IntArray) -> Array:
         """g̃(θ) on the data ``indices``."""
-        indices = np.asarray(indices)
-        if indices.dtype.kind not in "iu" or indices.ndim != 1:
-            problem = f"has shape {indices.shape} and type {indices.dtype}"
-            raise ArgumentError("indices", indices, problem, "Give a vector of whole numbers.")
-        out = np.empty((1, self.size), self.dtype)
-        self.gradients(self._checked(theta)[np.newaxis], np.ascontiguousarray(indices, np.int64)[np.newaxis], out)
-        row: Array = out[0]
-        return row
+        return _one_row(self, self._fill, theta, indices)
 
     def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
         """g̃ for R repetitions at once, each row with the bits that ``gradient`` gives."""
-        if not self._compiled(theta, indices, out, *self.bound):
+        self._fill(theta, indices, out)
+
+    def _fill(self, theta: Array, indices: IntArray, out: Array) -> None:
+        if not self._compiled(theta, indices, out, *self._bound):
             self._refuse(theta, indices, out)
 
     def _checked(self, theta: Array) -> Array:
@@ -63,6 +80,23 @@ class CompiledPotential(Potential):
             raise ArgumentError("indices", indices, problem, "Give a non-empty row of indices for each row of theta.")
         remedy = f"Give indices from 0 to {self.n_data - 1}."
         raise ArgumentError("indices", indices, "reaches outside the data", remedy)
+
+
+def _one_row(of: CompiledPotential, fill: Callable[..., None], theta: Array, indices: IntArray) -> Array:
+    """g̃(θ) on the data ``indices``, from a function that fills many rows."""
+    indices = np.asarray(indices)
+    if indices.dtype.kind not in "iu" or indices.ndim != 1:
+        problem = f"has shape {indices.shape} and type {indices.dtype}"
+        raise ArgumentError("indices", indices, problem, "Give a vector of whole numbers.")
+    out = np.empty((1, of.size), of.dtype)
+    fill(of._checked(theta)[np.newaxis], np.ascontiguousarray(indices, np.int64)[np.newaxis], out)
+    row: Array = out[0]
+    return row
+
+
+def _row_of_gradients(self: CompiledPotential, theta: Array, indices: IntArray) -> Array:
+    """The ``gradient`` of a class that has ``gradients`` of its own."""
+    return _one_row(self, self.gradients, theta, indices)
 
 
 def gradient_of(bound, theta, indices, out):  # type: ignore[no-untyped-def]
