@@ -32,6 +32,7 @@ _TRIES = 8
 _KEPT = 400  # draws of a chain, at most
 _MOST_NUMBERS = 1 << 25  # of all draws together
 _SURE = 4.0  # standard errors
+_HOT = 1.5  # times the temperature: a step that heats momenta so much is too long
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,12 @@ def _shrunk(seen: _Seen, size: int) -> Array:
 def _walk(
     target: InCoordinates, points: Array, h: float, steps: int, temperature: float, seed: int
 ) -> tuple[Array, float]:
-    """The second half of the draws of each chain, (chain, draw, n), and the step size: smaller where one overflowed."""
+    """The second half of the draws of each chain, (chain, draw, n), and the step size: smaller where chains got hot.
+
+    The momentum's temperature tells a step that is too long before anything overflows: where a flat place has a steep
+    wall, chains that run into it are thrown far away, and would come back only slowly.
+    """
+    sound = None
     for _ in range(_TRIES):
         kernel = Harmonic(step_size=h, friction=_FRICTION, temperature=temperature)
         chain = Chain(kernel, points, seed, _CHAIN)
@@ -182,21 +188,32 @@ def _walk(
         keep = np.unique(np.linspace(steps // 2, steps - 1, most).astype(int))
         kept = np.empty((len(points), len(keep), target.size), np.float64)
         places = {int(update): place for place, update in enumerate(keep)}
+        heat = np.zeros(len(keep))
 
         def record(
-            update: int, chain: Chain, gradient: Array, places: dict[int, int] = places, kept: Array = kept
+            update: int,
+            chain: Chain,
+            gradient: Array,
+            places: dict[int, int] = places,
+            kept: Array = kept,
+            heat: Array = heat,
         ) -> None:
             if update in places:
                 kept[:, places[update]] = chain.position
+                heat[places[update]] = float(np.square(chain.kernel.momentum(chain.state), dtype=np.float64).mean())
 
         try:
             with np.errstate(all="ignore"):
                 execute(Trace.constant_staleness(0, steps).chains[0], target, chain, record)
             if np.isfinite(kept).all() and np.abs(kept).max() < 1e8:
-                return kept, h
+                sound = kept, h
+                if heat.mean() < _HOT * temperature:
+                    return sound
         except GradientError:
             pass
         h /= 3
+    if sound is not None:
+        return sound
     raise GradientError(
         f"the pilot chains of the warm-up overflow even with step_size={h:.3g}. Give initial= a point with a finite "
         "gradient, or warmup=None and a kernel with all its numbers"
