@@ -36,7 +36,8 @@ def test_the_same_random_state_gives_the_same_bits():
 
 @pytest.mark.parametrize("engine", ["threads", "processes"])
 def test_runs_on_parallel_engines(engine):
-    model = StaleClassifier(steps=900, workers=2, servers=2, engine=engine, batch_size=50, random_state=0).fit(X, Y)
+    options = {"steps": 900, "burn_in": 500, "batch_size": 50}
+    model = StaleClassifier(workers=2, servers=2, engine=engine, random_state=0, **options).fit(X, Y)
     assert model.run_.draws.shape == (2, 40, 15)
     assert model.coef_draws_.shape == (80, 3, 4)
     assert model.score(X, Y) > 0.93
@@ -48,7 +49,8 @@ def test_runs_on_parallel_engines(engine):
 def test_a_kernel_of_ones_own_runs_in_the_coordinates_of_the_features():
     kernel = sg.SGLD(step_size=1e-3)
     model = StaleClassifier(kernel=kernel, steps=600, standardise=False, random_state=0).fit(X, Y)
-    assert model.kernel_ == kernel
+    assert model.run_.warmup is None
+    assert model.run_.step_sizes[0, 0] == kernel.step_size
     np.testing.assert_array_equal(model.coef_draws_, model.run_.draws[0].reshape(-1, 3, 5)[..., :-1])
     np.testing.assert_array_equal(model.intercept_draws_, model.run_.draws[0].reshape(-1, 3, 5)[..., -1])
     assert clone(model).kernel == kernel
@@ -87,7 +89,7 @@ def test_an_interrupted_fit_is_no_fit(monkeypatch):
     (StaleClassifier(prior_scale=0.0), "prior_scale=0.0: is out of range"),
     (StaleClassifier(workers=0), "workers=0: is out of range"),
     (StaleClassifier(batch_size=151), "batch_size=151: is more than the 150 data there are"),
-    (StaleClassifier(steps=100), "burn_in=500"),
+    (StaleClassifier(steps=100, burn_in=500), "burn_in=500"),
     (StaleClassifier(engine="x"), "engine='x': is not known"),
     (StaleClassifier(kernel=1.0), "kernel=1.0: is neither a kernel nor"),
     (StaleRegressor(noise_scale=-1.0), "noise_scale=-1.0: is out of range"),

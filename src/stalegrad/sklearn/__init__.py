@@ -1,7 +1,7 @@
 """Bayesian linear models as scikit-learn estimators: ``fit`` samples, ``predict`` averages over the draws.
 
-``estimators.py`` has the estimators, ``tuning.py`` how they choose step sizes. No sampling
-of its own, and the rest of stalegrad does not import this folder.
+``estimators.py`` has the estimators. No sampling and no tuning of its own: both are :func:`stalegrad.sample`'s. The
+rest of stalegrad does not import this folder.
 """
 
 from stalegrad._internal.errors import MissingExtra

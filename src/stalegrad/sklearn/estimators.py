@@ -17,17 +17,19 @@ from stalegrad._internal.types import Array
 from stalegrad._internal.validation import real_number, whole_number
 from stalegrad.analysis.estimates import PredictiveAverage
 from stalegrad.kernels import Kernel
-from stalegrad.potentials import Linear, Logistic, Potential, Softmax
+from stalegrad.potentials import Linear, Logistic, Softmax
 from stalegrad.potentials.glm.design_matrix import DesignMatrix
 from stalegrad.potentials.mode import find_mode
-from stalegrad.potentials.wrappers.whitened import Whitened
 from stalegrad.runs.sample import sample
-from stalegrad.sklearn.tuning import Model, tuned
+from stalegrad.runs.warmup.options import Warmup
+
+Model = Linear | Logistic | Softmax
 
 LEAST_NOISE = 1e-3
 """Of the responses' standard deviation: the noise of a regression is not estimated below it."""
 
 _MOST_PASSES = 2000  # on all data, for finding a mode
+_LEAST_PILOT = 4000  # gradients of the warm-up's pilot chains: these posteriors have one mode
 
 
 class _LinearModel(BaseEstimator):  # type: ignore[misc]
@@ -38,7 +40,7 @@ class _LinearModel(BaseEstimator):  # type: ignore[misc]
         *,
         prior_scale: float = 1.0,
         steps: int = 5000,
-        burn_in: int = 500,
+        burn_in: int | None = None,
         thin: int = 10,
         batch_size: int | None = None,
         workers: int = 1,
@@ -82,27 +84,22 @@ class _LinearModel(BaseEstimator):  # type: ignore[misc]
     def _sample(self, model: Callable[..., Model], X: Any, y: Array, **options: Any) -> Array:
         """Draws of the weights of X̃, (draw, output, feature), the intercept last."""
         prior_scale = real_number("prior_scale", self.prior_scale, above=0)
-        workers = whole_number("workers", self.workers, least=1)
+        steps = whole_number("steps", self.steps, least=1)
         potential = model(
             X, y, prior_scale=prior_scale, batch_size=self.batch_size, intercept=True, dtype=np.float64, **options
         )
         start = find_mode(potential, passes=_MOST_PASSES, progress=False)
-        target: Potential = potential
-        kernel = self.kernel
-        if kernel is None:
-            target, start, kernel = tuned(potential, start, prior_scale**-2, workers - 1)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self.kernel_ = kernel
+        found = self.kernel is None or (isinstance(self.kernel, Kernel) and self.kernel.undecided)
         self.run_ = sample(
-            target, kernel, steps=self.steps, burn_in=self.burn_in, thin=self.thin, workers=self.workers,
+            potential, self.kernel, steps=steps, burn_in=self.burn_in, thin=self.thin, workers=self.workers,
             servers=self.servers, engine=self.engine, initial=start, seed=seed, progress=False,
+            warmup=Warmup(gradients=max(_LEAST_PILOT, steps // 4)) if found else None,
         )  # fmt: skip
         if self.run_.interrupted:
             raise KeyboardInterrupt
         self.draw_weights_ = (self.run_.step_sizes / self.run_.step_sizes.sum()).ravel()
         draws = self.run_.draws.reshape(-1, potential.size)
-        if isinstance(target, Whitened):
-            draws = target.original(draws)
         return draws.reshape(len(draws), -1, X.shape[1] + 1)
 
     def _keep(self, weights: Array, m: Array, s: Array) -> None:
@@ -122,17 +119,17 @@ class StaleClassifier(ClassifierMixin, _LinearModel):  # type: ignore[misc]
     Args:
         prior_scale: ς, on the scale of standardised features.
         steps: L, updates of each chain.
-        burn_in: updates of each chain that are not kept. Chains start at the posterior's mode.
+        burn_in: updates of each chain that are not kept; None to have it chosen, or for none where the kernel has all
+            its numbers and chains start at the posterior's mode.
         thin: keep every thin-th update after that.
-        batch_size: J, data behind one gradient; None for all. Small minibatches, like many workers, make the default
-            sampler take small steps: give more of them then.
+        batch_size: J, data behind one gradient; None for all. Small minibatches, like many workers, may make the
+            sampler take small steps: ``run_.warmup`` says so, give more of them then.
         workers: W, workers of each chain.
         servers: S, chains.
         engine: ``"inline"``, the same for the same ``random_state``; or ``"threads"``, ``"processes"``, an engine
             object: parallel, and the order of arrival differs from run to run.
-        kernel: the sampler, in the coordinates of the standardised features. None for SGHMC with a step size for which
-            variances are right to about a tenth, in coordinates where the curvature at the mode is 1 (up to 1,000
-            parameters; beyond that in those of the features).
+        kernel: the sampler, in the coordinates of the standardised features. What it leaves out, and everything if it
+            is None, is found by the warm-up of :func:`stalegrad.sample`, in coordinates of its own.
         standardise: give features mean 0 and variance 1 first; sparse ones variance 1 alone.
         random_state: an int, a generator of NumPy's old kind, or None.
 
@@ -143,8 +140,8 @@ class StaleClassifier(ClassifierMixin, _LinearModel):  # type: ignore[misc]
         coef_draws_: the draws themselves, (draw, …).
         intercept_draws_: likewise.
         draw_weights_: of each draw in averages, h_l / Σh.
-        kernel_: the sampler that was used.
-        run_: the :class:`~stalegrad.Run`, in the sampler's own coordinates.
+        run_: the :class:`~stalegrad.Run`, with draws of the weights of standardised features; ``run_.warmup`` says
+            which sampler was used, with which step.
 
     >>> X, y = [[-2.0], [-1.0], [-0.5], [0.5], [1.0], [2.0]], ["no", "no", "yes", "no", "yes", "yes"]
     >>> model = StaleClassifier(random_state=0).fit(X, y)
@@ -221,8 +218,8 @@ class StaleRegressor(RegressorMixin, _LinearModel):  # type: ignore[misc]
         coef_draws_: the draws themselves, (draw, feature).
         intercept_draws_: likewise, (draw,).
         draw_weights_: of each draw in averages, h_l / Σh.
-        kernel_: the sampler that was used.
-        run_: the :class:`~stalegrad.Run`, in the sampler's own coordinates.
+        run_: the :class:`~stalegrad.Run`, with draws of the weights of standardised features; ``run_.warmup`` says
+            which sampler was used, with which step.
 
     >>> X = np.arange(20.0)[:, None]
     >>> model = StaleRegressor(random_state=0).fit(X, 3 * X[:, 0] + np.tile([1.0, -1.0], 10))
@@ -237,7 +234,7 @@ class StaleRegressor(RegressorMixin, _LinearModel):  # type: ignore[misc]
         noise_scale: float | None = None,
         prior_scale: float = 1.0,
         steps: int = 5000,
-        burn_in: int = 500,
+        burn_in: int | None = None,
         thin: int = 10,
         batch_size: int | None = None,
         workers: int = 1,

@@ -200,7 +200,9 @@ def _walk(
         ) -> None:
             if update in places:
                 kept[:, places[update]] = chain.position
-                heat[places[update]] = float(np.square(chain.kernel.momentum(chain.state), dtype=np.float64).mean())
+                heat[places[update]] = float(
+                    np.square(np.asarray(chain.kernel.momentum(chain.state), np.float64)).mean()
+                )
 
         try:
             with np.errstate(all="ignore"):
