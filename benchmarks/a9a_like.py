@@ -102,3 +102,13 @@ def logistic(batch_size: int = 50) -> Any:
 
     data = load()
     return Logistic(data.csr(), data.y, batch_size=batch_size)
+
+
+def dataset() -> Any:
+    """The same as a :class:`stalegrad.datasets.Dataset`: without the intercept, labels −1 and +1, and a test set."""
+    from stalegrad.datasets import Dataset
+
+    train, test = load(), load(test=True)
+    X, X_test = (part.csr()[:, :N_FEATURES] for part in (train, test))
+    y, y_test = ((2 * part.y - 1).astype(np.int64) for part in (train, test))
+    return Dataset(train.source, X, y, X_test, y_test, ("-1", "+1"), "")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
-from results import Result
+from results import Bar, Result
 
 HERE = Path(__file__).resolve().parent
 TEXT = """
@@ -32,7 +32,7 @@ the engine keeps.
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description="Engines as a share of their bare transports.")
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--parameters", type=int, nargs="+", default=[124, 431_080])
     parser.add_argument(
         "--engines", nargs="+", default=engines(), help="as engines.py names them (default %(default)s)"
@@ -77,15 +77,34 @@ def main() -> None:
         ["", "workers", "parameters", "bare transport", "bare, with the update", "engine", "share of bare"],
         [_shown(row) for row in rows],
     )
+    result.bars = bars(rows)
     result.figures = {"rows": rows}
     result.finish(given.json)
 
 
+def bars(rows: Sequence[dict[str, Any]]) -> list[Bar]:
+    """MPI's small messages: what is left of the bare transport with the update."""
+    return [
+        Bar(
+            f"MPI, 124 float32, {row['workers']} workers: of bare with the update",
+            _share(row, "with update"),
+            None,
+            0.8,
+        )
+        for row in rows
+        if row["engine"] == "mpi" and row["parameters"] == 124
+    ]
+
+
+def _share(row: dict[str, Any], of: str) -> float:
+    """The engine's share of a bare rate, the median over rounds."""
+    rates = zip(row["rates"]["engine"], row["rates"][of], strict=True)
+    return statistics.median(engine / bare for engine, bare in rates)
+
+
 def _shown(row: dict[str, Any]) -> list[str | float | None]:
     rates = {name: statistics.median(values) for name, values in row["rates"].items()}
-    share = statistics.median(
-        engine / bare for engine, bare in zip(row["rates"]["engine"], row["rates"]["bare"], strict=True)
-    )
+    share = _share(row, "bare")
     described = [row["engine"], str(row["workers"]), f"{row['parameters']:,}"]
     return [*described, rates["bare"], rates.get("with update"), rates["engine"], f"{share:.0%}"]
 

@@ -110,6 +110,7 @@ def serve_ranks() -> None:
     from stalegrad.engines.mpi.channel import Channel
 
     channel = Channel.among(MPI.COMM_WORLD)  # whose waits leave the processor to others
+    compile_express(channel)
     while True:
         asked, _ = channel.broadcast_facts({} if channel.rank else {"task": sys.stdin.readline()})
         if not asked["task"]:
@@ -121,6 +122,19 @@ def serve_ranks() -> None:
             rate = bare.mpi(Load(**load), spinning=what == "spinning") or 0.0
         if channel.rank == 0:
             print("rate", rate, flush=True)
+
+
+def compile_express(channel: Any) -> None:
+    """Make runs that are worth compiling what deals with small messages, until it is, so that shorter ones use it."""
+    from stalegrad.engines.mpi import express
+
+    for _ in range(20):
+        sampled(
+            Load(124, channel.size - 1, 0.0, False, 1.0), sg.engines.MPI(everywhere=True), 2 * express.WORTH_COMPILING
+        )
+        told, _ = channel.broadcast_facts({"compiled": bool(express.exchange.overloads)})
+        if told["compiled"]:
+            return
 
 
 class OnRay:

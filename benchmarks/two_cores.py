@@ -7,7 +7,8 @@ The first measured run of each candidate comes after one that is long enough to 
 
 import argparse
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,13 @@ import images
 from results import Bar, Result
 
 BARS = {"logistic": 1.6, "softmax": 1.7}
+OVER_BLACKJAX = 6.0
 TEXT = """
 Updates a second of one chain with two workers on {cores} cores, over those of the inline engine with one worker on one
 core: SGLD on logistic regression (a9a, J = {batch_size}) and on softmax regression (MNIST, J = {image_batch_size}). The
 workers are threads without the GIL, each of which computes its gradient and applies it itself, under a lock; one worker
-on the threads engine shows what lock, clock and trace cost. Candidates take turns; the ratio is the median of those
-within a round. All runs replay bit for bit.
+on the threads engine shows what lock, clock and trace cost. On a9a BlackJAX's scan, as fast as we could write it, takes
+its turn on one core. Candidates take turns; a ratio is the median of those within a round. All runs replay bit for bit.
 """
 
 
@@ -80,6 +82,32 @@ def cases(potential: Any, steps: int) -> list[harness.Case]:
     ]
 
 
+def blackjax(given: argparse.Namespace, all_cores: set[int]) -> harness.Case | None:
+    """Its tuned scan of SGLD on a9a, on one core whatever the others use; None where it is not installed."""
+    if find_spec("blackjax") is None or "logistic" not in given.models:
+        return None
+    import blackjax_peer
+    import jax_models
+    import samplers
+
+    data = a9a_like.load()
+    steps = max(1, given.steps // 10)
+    model = jax_models.logistic(data.dense, data.y)
+    scan = blackjax_peer.Peer(model, samplers.SGLD, batch_size=given.batch_size, steps=steps).tuned()
+    return harness.Case("BlackJAX, scan, tuned, one core", _on_one_core(scan, all_cores), steps)
+
+
+def _on_one_core(run: Callable[[], object], all_cores: set[int]) -> Callable[[], object]:
+    def pinned() -> object:
+        cores.give_back({max(all_cores)})
+        try:
+            return run()
+        finally:
+            cores.give_back(all_cores)
+
+    return pinned
+
+
 def compile_loops(potential: Any) -> None:
     """Make runs that are worth compiling loops for, so that shorter ones use these."""
     import stalegrad as sg
@@ -90,23 +118,35 @@ def compile_loops(potential: Any) -> None:
         sg.sample(potential, sg.SGLD(step_size=1e-6), steps=steps, thin=steps, engine=engine, progress=False)
 
 
+def ratio(ours: harness.Timing, peer: harness.Timing) -> float:
+    """How many times as fast we are, the median over rounds."""
+    scale = ours.operations / peer.operations
+    return scale * statistics.median(theirs / mine for mine, theirs in zip(ours.seconds, peer.seconds, strict=True))
+
+
 def main() -> None:
     """Measure and report."""
     given = arguments()
+    all_cores = cores.one_core()  # before JAX is imported: its threads stay where they begin
+    peer = blackjax(given, all_cores)
+    cores.give_back(all_cores)
     text = TEXT.format(cores=len(cores.current()), batch_size=given.batch_size, image_batch_size=given.image_batch_size)
     result = Result("Two threads, one chain", text, vars(given))
     for name, (potential, steps, source) in models(given).items():
         if given.rounds > 1:
             compile_loops(potential)
-        timings = harness.measure(cases(potential, steps), rounds=given.rounds)
-        inline, _, two = timings
-        ratio = statistics.median(a / b for a, b in zip(inline.seconds, two.seconds, strict=True))
+        others = [peer] if peer is not None and name == "logistic" else []
+        timings = harness.measure(cases(potential, steps) + others, rounds=given.rounds)
+        inline, _, two, *scans = timings
         result.table(
             f"{name.capitalize()} regression, SGLD ({source})",
             ["", "updates a second", "best round", "over inline"],
             [[timing.name, timing.rate, timing.best_rate, timing.rate / inline.rate] for timing in timings],
         )
-        result.bars.append(Bar(f"{name} regression, two threads over inline on one core", ratio, None, BARS[name]))
+        over = f"{name} regression, two threads over "
+        result.bars.append(Bar(f"{over}inline on one core", ratio(two, inline), None, BARS[name]))
+        for scan in scans:
+            result.bars.append(Bar(f"{over}BlackJAX's tuned scan on one core", ratio(two, scan), None, OVER_BLACKJAX))
         result.figures[name] = [timing.as_dict() for timing in timings]
     result.finish(given.json)
 

@@ -251,3 +251,22 @@ class TestAskingAgain:
         assert list(lifecycle.tick(3707.0)) == []
         assert lifecycle.overdue(3700.3) == [0]
         assert [decision.fault.kind for decision in lifecycle.tick(3708.1)] == ["hung"]
+
+
+def test_answers_that_were_dealt_with_elsewhere_count_as_if_they_had_come_one_by_one():
+    """Faults are forgotten, the mean of answers follows, and who was sent more work is waited for from then on."""
+    policy, begin = FaultPolicy(patience=5.0), [(1, "ready", 0), (1, "ready", 1), (1, "assigned", 0)]
+    together, _ = lived(policy, begin)
+    one_by_one, _ = lived(policy, begin)
+    together.exchanged(0, 3, 0.5, 2.5)
+    for now in (1.5, 2.0, 2.5):
+        one_by_one.timed(0, 0.1, now)
+        one_by_one.delivered(0, now)
+        one_by_one.usable(0)
+        one_by_one.assigned(0, now)
+    assert together.state(0) is one_by_one.state(0) is State.COMPUTING
+    assert together.next_overdue() == pytest.approx(one_by_one.next_overdue())
+    assert list(together.tick(7.4)) == []
+    assert [decision.fault.kind for decision in together.tick(7.6)] == ["hung"]
+    together.exchanged(1, 1, 0.5, None)
+    assert together.state(1) is State.READY

@@ -63,13 +63,15 @@ class ScriptedLink(Link):
         self.log.append("closed")
 
 
-def serve(link, *, workers=2, steps=60, policy=None, admission=None):
+def serve(link, *, workers=2, steps=60, policy=None, admission=None, prepares=False):
     draws = []
     chain = Chain(KERNEL, link.model.initial()[None], 5, 0)
     server = Server(
         chain, admission or Admission(), steps, lambda _, chain, gradient: draws.append(chain.position[0].copy())
     )
-    loop = ServerLoop(0, server, link, workers, policy or FaultPolicy(), threading.Event(), lambda: link.time)
+    loop = ServerLoop(
+        0, server, link, workers, policy or FaultPolicy(), threading.Event(), lambda: link.time, prepares=prepares
+    )
     try:
         loop.run()
     finally:
@@ -254,3 +256,13 @@ def test_a_worker_that_has_fallen_silent_is_noticed():
 def test_the_policy_is_checked(policy):
     with pytest.raises(sg.ArgumentError):
         FaultPolicy(**policy)
+
+
+def test_the_noise_of_the_next_update_is_made_in_idle_moments(monkeypatch):
+    """When nothing has arrived; and the run replays to the bit, as all of these do."""
+    made, prepare = [], Chain.prepare_noise
+    monkeypatch.setattr(Chain, "prepare_noise", lambda chain: made.append(chain.version) or prepare(chain))
+    serve(ScriptedLink(), workers=1, prepares=True)
+    assert not made  # there always was something
+    serve(ScriptedLink({call: lambda link: None for call in range(2, 200, 2)}), workers=1, prepares=True)
+    assert made == list(range(60))

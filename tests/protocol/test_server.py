@@ -1,6 +1,7 @@
 """A server and its workers joined by a fake network: every order of arrival replays bit for bit."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -151,3 +152,27 @@ def test_of_gradients_that_came_together_the_last_releases_their_workers(potenti
     server.join(1)
     assert server.receive(Gradient(0, 0, 0, good), more=True) == []
     assert [(a.worker, a.version) for a in server.receive(Gradient(1, 0, 0, good))] == [(0, 2), (1, 2)]
+
+
+def test_what_was_dealt_with_elsewhere_is_as_if_it_had_been_received_here(potential):
+    """Versions, counts, trace, status and record go on from there."""
+    received, told = server_of(potential, max_staleness=1), server_of(potential, max_staleness=1)
+    filled, flying = [], {}
+    told._record = SimpleNamespace(filled=filled.append)
+    for server in (received, told):
+        for worker in range(3):
+            flying |= {assignment.worker: assignment for assignment in server.join(worker)}
+    values = np.zeros((1, potential.size), potential.dtype)
+    for worker in (0, 1, 2, 0, 2):
+        worker, count, version = flying[worker]
+        (flying[worker],) = received.receive(Gradient(worker, count, version, values), 0.5)
+    told.chain.restore(0, received.chain.snapshot())
+    told.went_on(received.trace, sorted(flying.values(), key=lambda flight: flight.version))
+    assert told.chain.version == received.chain.version
+    assert told.admission.version == received.admission.version
+    assert set(told.admission.flying) == set(received.admission.flying)
+    assert told.admission.held == received.admission.held == ()
+    assert told.status == received.status
+    for name, column in received.trace.columns().items():
+        np.testing.assert_array_equal(told.trace.columns()[name], column)
+    assert filled == [received.chain.version]

@@ -49,13 +49,14 @@ def _checksum(content, start):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _of_parts(message, head, skipped, length):  # type: ignore[no-untyped-def]
+def of_parts(message, head, skipped, length):  # type: ignore[no-untyped-def]
+    """For compiled callers: :func:`checksum_of_parts`."""
     return _checksum(message[skipped : skipped + length], _checksum(message[:head], 0))
 
 
 def checksum_of_parts(message: Array, head: int, skipped: int, length: int) -> int:
     """The checksum of the first ``head`` bytes of a message and of ``length`` bytes from number ``skipped`` on."""
-    result: Any = _of_parts(message, head, skipped, length)
+    result: Any = of_parts(message, head, skipped, length)
     return int(result)
 
 

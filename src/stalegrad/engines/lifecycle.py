@@ -183,6 +183,21 @@ class Lifecycle:
         taken = max(computed, before or 0.0) if known.asked else now - known.since
         known.seconds = taken if before is None else before + _MEMORY * (taken - before)
 
+    def exchanged(self, worker: int, answers: int, seconds: float, since: float | None) -> None:
+        """A worker has answered several assignments, all of them usable, and has the next one since then, if any.
+
+        Args:
+            worker: which one.
+            answers: how many.
+            seconds: that an answer took on average.
+            since: when it was sent its next assignment; None if it was sent none.
+        """
+        known = self._workers[worker]
+        before = seconds if known.seconds is None else known.seconds
+        known.seconds = seconds + (before - seconds) * (1 - _MEMORY) ** answers
+        known.faults, known.asked, known.since = 0, 0, since
+        known.state, known.assignments = (State.READY, 0) if since is None else (State.COMPUTING, 1)
+
     def usable(self, worker: int) -> None:
         """What a worker delivered could be used: its earlier faults no longer count."""
         self._workers[worker].faults = 0

@@ -55,6 +55,18 @@ class Repairs(NamedTuple):
     sent_again: int = 0
 
 
+class Express(Protocol):
+    """Stands in for a server loop while gradients come that need no decision: see ``engines/mpi/express.py``."""
+
+    def due(self) -> bool:
+        """A gradient has been dealt with: whether those that follow are likely to come as fast."""
+        ...
+
+    def run(self) -> tuple[int, float, float]:
+        """Deal with gradients while they come; how many did, seconds computing them, and seconds in this call."""
+        ...
+
+
 class Link(Protocol):
     """How one server reaches its workers. Messages of an incarnation that was discarded may still arrive."""
 
@@ -84,6 +96,16 @@ class Link(Protocol):
     def send_again(self, worker: int) -> None:
         """Send a worker again what it has not answered. It is meant as one message, however often it arrives."""
         return
+
+    def express(self, server: Any, lifecycle: Any, seconds: float) -> Express | None:
+        """What deals with gradients that come thick and fast, faster than the server loop can; None if nothing does.
+
+        Args:
+            server: the server whose link this is.
+            lifecycle: of its workers.
+            seconds: since the run's start.
+        """
+        return None
 
     def repairs(self) -> Repairs:
         """What has been made good so far."""

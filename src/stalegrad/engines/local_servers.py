@@ -12,8 +12,12 @@ from stalegrad.engines.lifecycle import FaultPolicy
 from stalegrad.engines.link import Link
 from stalegrad.engines.server_loop import ServerLoop, monotonic_clock
 from stalegrad.engines.task import new_server
+from stalegrad.engines.team import available_cores
 from stalegrad.protocol.chain import Chain, Record
 from stalegrad.protocol.chain_trace import ChainTrace
+
+LEAST_PARAMETERS = 20_000
+"""Noise of fewer takes less time than looking for arrivals once more."""
 
 
 class Serving(Protocol):
@@ -95,9 +99,19 @@ def server_loop(
 ) -> ServerLoop:
     """The loop of server s, in this process, before it starts; with its chain and record, if they are there already."""
     checkpoint = job.checkpoint(s) if job.checkpoint else None
-    loop = ServerLoop(s, new_server(job, s, made), link, workers, policy, stop, clock, checkpoint)
+    server = new_server(job, s, made)
+    loop = ServerLoop(s, server, link, workers, policy, stop, clock, checkpoint, _may_prepare(job, workers))
     job.status[s].faults = loop.events
     return loop
+
+
+def _may_prepare(job: Job, workers: int) -> bool:
+    """Whether noise may be made in idle moments: there is enough of it, and a core for every server and worker.
+
+    Otherwise a worker's gradient would have to wait for it.
+    """
+    cores = available_cores() if job.team is None else job.team.cores
+    return job.potential.size >= LEAST_PARAMETERS and job.settings.servers * (1 + workers) <= cores
 
 
 def elapsed(job: Job) -> float:

@@ -15,7 +15,7 @@ from stalegrad._internal.errors import StalegradError
 from stalegrad._internal.types import Array
 from stalegrad.engines.base import Checkpoint, Event, Timing, keep_up
 from stalegrad.engines.lifecycle import LEAST_WAIT, Abandon, Decision, FaultPolicy, Lifecycle, Replace
-from stalegrad.engines.link import Arrival, Delivery, Link, Ready
+from stalegrad.engines.link import Arrival, Delivery, Express, Link, Ready
 from stalegrad.engines.suspension import Suspension
 from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.chain_trace import ChainTrace
@@ -86,6 +86,8 @@ class ServerLoop:
         stop: set from outside to end early.
         clock: seconds since the run's start.
         checkpoint: saves the chain from time to time; None if nothing is to be saved.
+        prepares: whether the noise of the next update is made while nothing has arrived: where a core has nothing else
+            to do, it is then not made while a worker waits.
     """
 
     def __init__(
@@ -98,12 +100,14 @@ class ServerLoop:
         stop: Flag,
         clock: Callable[[], float],
         checkpoint: Checkpoint | None = None,
+        prepares: bool = False,
     ) -> None:
         self.index, self.server, self.link = index, server, link
         self.lifecycle = Lifecycle(workers, policy, index, needs_all=server.needs_all)
         self.events: list[Event] = []
         self.timing = Timing()
         self._stop, self._clock, self._checkpoint = stop, clock, checkpoint
+        self._prepares = prepares and server.chain.can_prepare
         self._suspension = Suspension(_POLL)
 
     @property
@@ -119,10 +123,13 @@ class ServerLoop:
         try:
             for worker in self.lifecycle.begin(begun):
                 self.link.start(worker, 0)
+            express = self.link.express(self.server, self.lifecycle, self._clock())
             while not self.server.done and not self._stop.is_set():
-                arrival = self.link.receive(pause)
+                arrival = self._next_arrival(pause)
                 if arrival is not None and self.lifecycle.is_current(arrival.worker, arrival.incarnation):
                     self._handle(arrival)
+                    if express is not None and express.due():
+                        self._go_by(express)
                 if arrival is None or self._clock() - looked > pause:
                     looked = self._clock()
                     if not self.link.lossy or looked >= due:
@@ -138,6 +145,15 @@ class ServerLoop:
             self.timing.waiting += self.lifecycle.present_seconds(now) - self.timing.gradients
             self.link.close()
             keep_up(self._checkpoint, self.server, self.events, last=True)
+
+    def _next_arrival(self, pause: float) -> Arrival | None:
+        """Wait for so many seconds at most; in an idle moment the noise of the next update is made first."""
+        if self._prepares:
+            arrival = self.link.receive(0.0)
+            if arrival is not None:
+                return arrival
+            self.server.chain.prepare_noise()
+        return self.link.receive(pause)
 
     def _handle(self, arrival: Arrival) -> None:
         if isinstance(arrival, Delivery):
@@ -164,6 +180,13 @@ class ServerLoop:
             self._send([assignment for assignment in assignments if assignment.worker != worker])
             self._fail(worker, "refused", self.server.refusals[-1])
         self.timing.updates += self._clock() - begun
+
+    def _go_by(self, express: Express) -> None:
+        """Let gradients be dealt with elsewhere while they come fast."""
+        count, computing, seconds = express.run()
+        self.timing.count += count
+        self.timing.gradients += computing
+        self.timing.updates += seconds if count else 0.0
 
     def _send(self, assignments: Sequence[Any]) -> None:
         for assignment in assignments:

@@ -161,6 +161,12 @@ class Kernel(Declared, ABC):
         else:
             loop.advance(state, self.further(state), gradient, coefficients, address, split)
 
+    def advance_given(
+        self, state: State, gradient: Array, coefficients: Array, address: Address, split: Split, noise: Array
+    ) -> None:
+        """The same update, with the same bits, given the normals that ``kernels/fused.py`` ``fill_noise`` has made."""
+        loop_of(state).advance(state, self.further(state), gradient, coefficients, address, split, noise)
+
 
 def initial_momentum(position: Array, temperature: float, address: Address) -> Array:
     """q ~ N(0, T I), the stationary law of the momentum."""

@@ -4,6 +4,8 @@ A kernel writes down what happens to one coordinate, and :class:`Update` says wh
 
 * :meth:`Loop.advance`, in place, tile by tile, noise included, in ranges of coordinates that threads may share;
 * :func:`update`, the same for compiled callers, which choose it by the type of the state;
+* both with normals that :func:`fill_noise` has made before: the noise of an update depends on its number alone, so that
+  it can be made while its gradient is still computed, and the update itself is then memory traffic;
 * :meth:`Loop.step`, the formula applied to whole arrays of NumPy, JAX or torch.
 
 The loop is written out as source text for each formula, with one variable an array: compilers vectorise that, and
@@ -22,7 +24,7 @@ from numba.extending import overload
 
 from stalegrad._internal.jit import compiled, inlined
 from stalegrad._internal.types import Array
-from stalegrad.kernels.noise import TILE, Stream, fill_tile, scratch
+from stalegrad.kernels.noise import TILE, Stream, fill, fill_tile, scratch
 
 Part = Callable[[int, int], None]
 """Updates the coordinates from ``start``, a multiple of TILE, to before ``stop``."""
@@ -32,6 +34,16 @@ Split = Callable[[Part, int], None]
 
 STREAMS = (Stream.UPDATE, Stream.UPDATE_2, Stream.UPDATE_3, Stream.UPDATE_4)
 """Of the first, second, … normal that an update takes for a coordinate."""
+
+
+_STREAMS = np.array([int(stream) for stream in STREAMS])
+
+
+@compiled
+def fill_noise(noise, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
+    """Make the normals of update ``number`` in advance: ``noise`` is (normals, R, n), see :func:`room_for_noise`."""
+    for k in range(noise.shape[0]):
+        fill(noise[k], seed, _STREAMS[k], chain, first_repeat, number, 0, noise.shape[2])
 
 
 def whole(part: Part, n: int) -> None:
@@ -74,18 +86,25 @@ class Loop:
     def __init__(self, update: Update, normals: int, sigma: int | None) -> None:
         self.compiles = update.further == 0 and update.squared is None
         """Whether compiled callers can make the update: nothing in it needs NumPy."""
-        self.update, self._normals, self.settle = update, normals, update.settle or _as_it_is
+        self.update, self.normals, self.settle = update, normals, update.settle or _as_it_is
+        self.sigma = sigma
         fields: tuple[str, ...] = update.state._fields  # type: ignore[attr-defined]
         self.row = None if update.row is None else fields.index(update.row)
         self._squared = None if update.squared is None else fields.index(update.squared)
         taken = len(inspect.signature(update.formula).parameters) - len(fields) - update.further - 1 - normals
         source = _source(len(fields), update.further, normals, taken, sigma, self.row, self._squared)
         made = _define(source, update)
-        self.fused, self.entry = made["fused"], made["entry"] if self.compiles else None
+        self.fused, self._given = made["fused"], made.get("given", made["fused"])
+        self.entry = made["entry"] if self.compiles else None
+        self.entry_given = made["entry_given"] if self.compiles else None
+
+    def makes_noise(self, coefficients: Array) -> bool:
+        """Whether an update with these coefficients takes normals; of several rows of them, any."""
+        return self.normals > 0 and (self.sigma is None or bool(np.any(coefficients[..., self.sigma] != 0)))
 
     def step(self, state: Any, further: tuple[Any, ...], gradient: Any, noise: Any, c: tuple[float, ...]) -> Any:
         """The new state, of whole arrays."""
-        normals = (noise,) if self._normals == 1 else tuple(noise[k] for k in range(self._normals))
+        normals = (noise,) if self.normals == 1 else tuple(noise[k] for k in range(self.normals))
         moved = self.update.formula(*state, *further, gradient, *normals, *c)
         arrays = list(moved) if isinstance(moved, tuple) else [moved]
         if self.row is not None:
@@ -98,17 +117,32 @@ class Loop:
         return self.update.state(*arrays)
 
     def advance(
-        self, state: Any, further: tuple[Array, ...], gradient: Array, c: Array, address: Any, split: Split
+        self,
+        state: Any,
+        further: tuple[Array, ...],
+        gradient: Array,
+        c: Array,
+        address: Any,
+        split: Split,
+        noise: Array | None = None,
     ) -> None:
-        """The state's arrays in place. Sums over coordinates go tile by tile, so threads cannot change them."""
-        fused, row, n = self.fused, self.row, gradient.shape[1]
+        """The state's arrays in place, with the ``noise`` of the address if it has been made already.
+
+        Sums over coordinates go tile by tile, so threads cannot change them.
+        """
+        row, n = self.row, gradient.shape[1]
+        arrays = (*state, *further, gradient)
+        if noise is not None and self.makes_noise(c):
+            fused, rest = self._given, (*noise, c)
+        else:
+            fused, rest = self.fused, (c, *address)
         sums: tuple[Array, ...] = ()
         if self._squared is not None:
             sums = (np.empty((len(gradient), -(-n // TILE))),)
         if split is whole:
-            fused(*state, *further, gradient, c, *address, 0, n, *sums)
+            fused(*arrays, *rest, 0, n, *sums)
         else:
-            split(lambda start, stop: fused(*state, *further, gradient, c, *address, start, stop, *sums), n)
+            split(lambda start, stop: fused(*arrays, *rest, start, stop, *sums), n)
         if sums:
             with np.errstate(over="ignore", invalid="ignore"):  # a chain that diverges is refused at its next gradient
                 mean = (sums[0].sum(axis=1, keepdims=True) / n).astype(gradient.dtype)
@@ -123,36 +157,60 @@ def _as_it_is(row: Any, mean_square: Any, c: Any) -> Any:
 
 def _source(fields: int, further: int, normals: int, taken: int, sigma: int | None, row: int | None,
             squared: int | None) -> str:  # fmt: skip
-    """The loop over repetitions, tiles and coordinates, and its call from compiled code."""
+    """The loop over repetitions, tiles and coordinates, with noise and with normals that are given, and their calls
+    from compiled code.
+    """
+    shape = (fields, further, normals, taken, sigma, row, squared)
+    lines = _loop(*shape, given=False) + (_loop(*shape, given=True) if normals else [])
+    state = ", ".join(f"state[{k}]" for k in range(fields))
+    settled = []
+    if row is not None:
+        settled += ["    for r in range(theta.shape[0]):"]
+        settled += [f"        state[{row}][r, 0] = settle(state[{row}][r, 0], 0.0, c)"]
+    address = "seed, chain, first_repeat, number"
+    fused = f"fused({state}, gradient, c, seed, chain, number, first_repeat, 0, theta.shape[1])"
+    lines += [f"def entry(state, gradient, coefficients, {address}):"]
+    lines += ["    theta = state[0]; c = coefficients", f"    {fused}", *settled]
+    lines += [f"def entry_given(state, gradient, noise, coefficients, {address}):"]
+    lines += ["    theta = state[0]; c = coefficients"]
+    if normals:
+        noise = ", ".join(f"noise[{k}]" for k in range(normals))
+        lines += [f"    if {'True' if sigma is None else f'c[{sigma}] != 0'}:"]
+        lines += [f"        given({state}, gradient, {noise}, c, 0, theta.shape[1])", "    else:", f"        {fused}"]
+    else:
+        lines += [f"    {fused}"]
+    return "\n".join(lines + settled)
+
+
+def _loop(fields: int, further: int, normals: int, taken: int, sigma: int | None, row: int | None,
+          squared: int | None, *, given: bool) -> list[str]:  # fmt: skip
+    """The lines of ``fused``, or of ``given``, which takes its normals as arrays instead of making them."""
     arrays = [f"s{k}" for k in range(fields)] + [f"x{k}" for k in range(further)] + ["g"]
     along = [name for k, name in enumerate(arrays) if k != row]
     entries = [f"{name}_row" if k == row else f"{name}_tile[i]" for k, name in enumerate(arrays)]
     results = ", ".join(f"s{k}_tile[i]" for k in range(fields) if k != row)
-    values = ", ".join([*entries, *(f"z{k}[i]" for k in range(normals)), *(f"c{k}" for k in range(taken))])
+    noise = [f"z{k}" for k in range(normals)]
+    drawn = [f"{name}_tile[i]" if given else f"{name}[i]" for name in noise]
+    values = ", ".join([*entries, *drawn, *(f"c{k}" for k in range(taken))])
     sums = ["sums"] if squared is not None else []
-    lines = [f"def fused({', '.join([*arrays, 'c, seed, chain, update, first_repeat, start, stop', *sums])}):"]
-    lines += [f"    z{k}, words = scratch(s0)" for k in range(normals)]
+    taken_from = [*noise, "c"] if given else ["c, seed, chain, update, first_repeat"]
+    lines = [f"def {'given' if given else 'fused'}({', '.join([*arrays, *taken_from, 'start, stop', *sums])}):"]
+    lines += [] if given else [f"    {name}, words = scratch(s0)" for name in noise]
     lines += [f"    c{k} = c[{k}]" for k in range(taken)]
     lines += ["    for r in range(s0.shape[0]):"]
     lines += [f"        s{row}_row = s{row}[r, 0]"] if row is not None else []
     lines += ["        for low in range(start, stop, TILE):", "            n = min(TILE, stop - low)"]
-    lines += [f"            if c{sigma} != 0:" if sigma is not None else "            if True:"] if normals else []
-    place = "chain, first_repeat + r, update, low // TILE, n"
-    lines += [f"                fill_tile(z{k}, words, seed, {int(STREAMS[k])}, {place})" for k in range(normals)]
-    lines += [f"            {name}_tile = {name}[r, low : low + n]" for name in along]
+    if normals and not given:
+        lines += [f"            if c{sigma} != 0:" if sigma is not None else "            if True:"]
+        place = "chain, first_repeat + r, update, low // TILE, n"
+        lines += [f"                fill_tile(z{k}, words, seed, {int(STREAMS[k])}, {place})" for k in range(normals)]
+    lines += [f"            {name}_tile = {name}[r, low : low + n]" for name in along + (noise if given else [])]
     lines += ["            for i in range(n):", f"                {results} = formula({values})"]
     if squared is not None:
         square = f"np.float64(s{squared}_tile[i]) * np.float64(s{squared}_tile[i])"
         lines += ["            total = 0.0", "            for i in range(n):", f"                total += {square}"]
         lines += ["            sums[r, low // TILE] = total"]
-    state = ", ".join(f"state[{k}]" for k in range(fields))
-    lines += ["def entry(state, gradient, coefficients, seed, chain, first_repeat, number):"]
-    lines += [f"    theta = state[0]; c = coefficients; fused({state}, gradient, c, seed, chain, number, first_repeat, "
-              "0, theta.shape[1])"]  # fmt: skip
-    if row is not None:
-        lines += ["    for r in range(theta.shape[0]):"]
-        lines += [f"        state[{row}][r, 0] = settle(state[{row}][r, 0], 0.0, c)"]
-    return "\n".join(lines)
+    return lines
 
 
 def _define(source: str, update: Update) -> dict[str, Any]:
@@ -169,8 +227,9 @@ def _define(source: str, update: Update) -> dict[str, Any]:
     file = Path(code.co_filename)
     digest = hashlib.sha256(source.encode() + (file.read_bytes() if file.is_file() else code.co_code)).hexdigest()[:12]
     update.state.__name__ = f"{update.state.__module__}_{update.state.__qualname__}_{digest}".replace(".", "_")
-    names["fused"].__qualname__ = f"{update.state.__qualname__}.{update.formula.__qualname__}.fused_{digest}"
-    names["fused"] = compiled(names["fused"])
+    for name in names.keys() & {"fused", "given"}:
+        names[name].__qualname__ = f"{update.state.__qualname__}.{update.formula.__qualname__}.{name}_{digest}"
+        names[name] = compiled(names[name])
     return names
 
 
@@ -207,3 +266,19 @@ def update(state, gradient, coefficients, seed, chain, first_repeat, number):  #
 def _choose_update(state, gradient, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
     loop = LOOPS.get(getattr(state, "instance_class", None))  # type: ignore[arg-type]
     return None if loop is None else loop.entry
+
+
+def update_given(state, gradient, noise, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
+    """For compiled callers: the same update, with the same bits, given its normals as :func:`fill_noise` makes them."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(update_given)
+def _choose_given(state, gradient, noise, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
+    loop = LOOPS.get(getattr(state, "instance_class", None))  # type: ignore[arg-type]
+    return None if loop is None else loop.entry_given
+
+
+def room_for_noise(state: Any) -> Array:
+    """Room for the normals of one update of such a state, (normals, R, n)."""
+    return np.empty((loop_of(state).normals, *state[0].shape), state[0].dtype)

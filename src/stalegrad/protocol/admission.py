@@ -142,6 +142,18 @@ class Admission:
         self.version += accepted
         return Landing(staleness, accepted)
 
+    def went_on(self, accepted: int, flying: list[Assignment]) -> None:
+        """Gradients have landed elsewhere, so many of them accepted, and who landed flies again or waits.
+
+        Args:
+            accepted: by how much the version has advanced.
+            flying: what the workers that were flying compute now, oldest first.
+        """
+        self._waiting.extend(self._flying.keys() - {flight.worker for flight in flying})
+        self._flying = {flight.worker: flight for flight in flying}
+        self._counts |= {flight.worker: flight.count + 1 for flight in flying}
+        self.version += accepted
+
     def abandon(self, worker: int) -> None:
         """The expected gradient has come but is unusable: the worker waits for new work, the version stays."""
         del self._flying[worker]

@@ -60,7 +60,10 @@ def execute_block(  # type: ignore[no-untyped-def]
         if not all_finite(gradient):
             return b
         row, far = coefficients[0 if one_row else b], ahead[0 if one_point else b]
-        make_update(state, momentum, point, sent, linear, far, gradient, row, seed, chain, first_repeat, version + b)
+        make_update(
+            state, momentum, point, sent, linear, far, gradient, row, seed, chain, first_repeat, version + b, None,
+            False,
+        )  # fmt: skip
         if depth > 1:
             points[(first + b + 1) % depth][...] = sent
         entry = keep_if_due(window, entry, version + b + 1, state.position, gradient, momentum)

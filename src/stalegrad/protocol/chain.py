@@ -10,7 +10,7 @@ from stalegrad._internal.errors import GradientError, StoreError
 from stalegrad._internal.jit import as_int64, compiled
 from stalegrad._internal.types import Array
 from stalegrad.kernels.base import Address, Kernel
-from stalegrad.kernels.fused import Split, whole
+from stalegrad.kernels.fused import Split, fill_noise, loop_of, room_for_noise, whole
 from stalegrad.kernels.schedules import Constant
 from stalegrad.protocol.draws import Window
 
@@ -58,6 +58,8 @@ class Chain:
         self._constant = kernel.schedule.value if isinstance(kernel.schedule, Constant) else None
         self._steps: tuple[float, float] | None = None
         self._coefficients = np.empty(0, start.dtype)
+        self._noise: Array | None = None
+        self._noise_of: int | None = None  # the update whose normals are in there
 
     def snapshot(self) -> dict[str, Array]:
         """A copy of all that the chain carries from one update to the next, besides its version."""
@@ -128,9 +130,35 @@ class Chain:
     def advance(self, gradient: Array, step_size: float | None = None, worker: int = 0) -> float:
         """Update with the answer (R, n) of a worker as it is used; returns the step size."""
         h = self._choose_coefficients(step_size)
-        self.kernel.advance(self.state, gradient, self._coefficients, self._address(), self._split)
+        if self._noise is not None and self._noise_of == self.version:
+            of_update = gradient, self._coefficients, self._address(), self._split
+            self.kernel.advance_given(self.state, *of_update, self._noise)
+        else:
+            self.kernel.advance(self.state, gradient, self._coefficients, self._address(), self._split)
         self.version += 1
         return h
+
+    @property
+    def can_prepare(self) -> bool:
+        """Whether :meth:`prepare_noise` is of use: the kernel's updates are those of its formula, and take noise."""
+        if not self.runs_in_blocks or type(self.kernel).advance is not Kernel.advance:
+            return False
+        self._choose_coefficients(None)
+        return loop_of(self.state).makes_noise(self._coefficients)
+
+    def prepare_noise(self) -> bool:
+        """Make the noise of the next update before its gradient is there, unless that is done; whether it was not.
+
+        It depends on nothing but the update's number, so the bits are the same. It is for idle moments of a server
+        whose chain :attr:`can_prepare`.
+        """
+        if self._noise_of == self.version:
+            return False
+        if self._noise is None:
+            self._noise = room_for_noise(self.state)
+        fill_noise(self._noise, self._key, self.chain, self.first_repeat, self.version)
+        self._noise_of = self.version
+        return True
 
     def advanced(self, updates: int) -> None:
         """So many updates were made outside, on :attr:`state`, with :meth:`coefficient_rows`."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields
 from math import nan
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from stalegrad._internal.errors import GradientError
 from stalegrad._internal.types import Array
 from stalegrad.protocol.admission import Admission, Assignment, Refusal
@@ -17,6 +19,7 @@ from stalegrad.protocol.chain import Chain, Record, refuse_bad_gradient
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.past import Past
 from stalegrad.protocol.trace_builder import TraceBuilder
+from stalegrad.protocol.turn import chain_compiles
 
 
 @dataclass(slots=True)
@@ -117,6 +120,29 @@ class Server:
         self.refusals: list[str] = []
         self._record = record
         self._trace = self.status.rows = TraceBuilder(whole=past is None or not past.rows)
+
+    @property
+    def record(self) -> Record:
+        """What is called with every accepted update."""
+        return self._record
+
+    @property
+    def compiles(self) -> bool:
+        """Whether compiled code can stand in for :meth:`receive`, and tell of it with :meth:`went_on`."""
+        return chain_compiles(self.chain, self._record)
+
+    def went_on(self, rows: ChainTrace, flying: list[Assignment]) -> None:
+        """Compiled code has dealt with gradients, with these rows of the trace; who computes what now, oldest first."""
+        accepted = np.asarray(rows.accepted, bool)
+        used = rows.staleness[accepted]
+        self.admission.went_on(len(used), flying)
+        self.chain.advanced(len(used))
+        self._record.filled(self.chain.version)
+        self._trace.extend(rows)
+        self.status.accepted += len(used)
+        self.status.dropped += len(rows) - len(used)
+        self.status.staleness_sum += int(used.sum())
+        self.status.staleness_max = max(self.status.staleness_max, int(used.max(initial=0)))
 
     @property
     def needs_all(self) -> bool:

@@ -4,9 +4,12 @@ The executor's blocks (:mod:`stalegrad.protocol.block`) and the threads that upd
 ``engines/threads``) both call this, so that what an update is stands here once.
 """
 
+from typing import Any, NamedTuple
+
 from numba import njit
 
-from stalegrad.kernels.fused import has_compiled_update, update
+from stalegrad._internal.types import Array
+from stalegrad.kernels.fused import has_compiled_update, update, update_given
 from stalegrad.potentials.base import Potential
 from stalegrad.protocol.chain import Chain, Record
 from stalegrad.protocol.draws import keep
@@ -16,14 +19,40 @@ from stalegrad.protocol.linear_part import add_linear
 
 def compiles(potential: Potential, chain: Chain, record: Record) -> bool:
     """Whether model, kernel, chain and recorder are such that a compiled loop can do without Python."""
-    if potential.bound is None or potential.addressed or not chain.runs_in_blocks:
+    return potential.bound is not None and not potential.addressed and chain_compiles(chain, record)
+
+
+def chain_compiles(chain: Chain, record: Record) -> bool:
+    """Whether that is so of kernel, chain and recorder: then Python is needed for gradients at most."""
+    if not chain.runs_in_blocks or not has_compiled_update(chain.state):
         return False
-    return has_compiled_update(chain.state) and record.window(chain.version, 1) is not None
+    return record.window(chain.version, 1) is not None
+
+
+class CompiledChain(NamedTuple):
+    """What an update needs of a chain: see :func:`make_update`."""
+
+    state: Any
+    momentum: Any
+    point: Array
+    sent: Array
+    linear: Any
+    key: int
+    chain: int
+    first_repeat: int
+
+    @classmethod
+    def of(cls, chain: Chain) -> "CompiledChain":
+        """That of a chain that runs in compiled loops."""
+        linear, _ = chain.foresight_rows(1)
+        momentum = chain.kernel.momentum(chain.state)
+        address = chain.key, chain.chain, chain.first_repeat
+        return cls(chain.state, momentum, chain.present_point, chain.point, linear, *address)
 
 
 @njit(error_model="numpy")
 def make_update(  # type: ignore[no-untyped-def]
-    state, momentum, point, sent, linear, ahead, gradient, coefficients, seed, chain, first_repeat, number
+    state, momentum, point, sent, linear, ahead, gradient, coefficients, seed, chain, first_repeat, number, noise, made
 ):
     """Update number ``number`` of a chain, and the point that workers are sent after it.
 
@@ -40,10 +69,15 @@ def make_update(  # type: ignore[no-untyped-def]
         chain: the chain.
         first_repeat: number of the first repetition.
         number: of the update.
+        noise: room for its normals, or None where they are never made before.
+        made: whether they are in there.
     """
     if linear is not None:
         add_linear(gradient, linear, point, 1)
-    update(state, gradient, coefficients, seed, chain, first_repeat, number)  # type: ignore[no-untyped-call]
+    if noise is not None and made:
+        update_given(state, gradient, noise, coefficients, seed, chain, first_repeat, number)  # type: ignore[no-untyped-call]
+    else:
+        update(state, gradient, coefficients, seed, chain, first_repeat, number)  # type: ignore[no-untyped-call]
     if momentum is not None and ahead[1] != 0:
         look_ahead(sent, point, momentum, ahead[0], ahead[1])
 

@@ -60,6 +60,19 @@ def test_a_hostile_network_costs_time_and_nothing_else(ranks, tmp_path):
     assert min(told["timing"][name] for name in ("damaged", "repeated", "sent_again")) > 0
 
 
+def test_gradients_that_come_fast_are_dealt_with_in_compiled_code(tmp_path):
+    """Most of them; and what is out of the ordinary is seen to by the server loop as ever."""
+    status, reported, err = mpi(3, "express", tmp_path)
+    assert status == 0, err
+    for told, kinds in zip(reported, ([], [], ["raised", "refused", "refused"]), strict=True):
+        assert told["kinds"] == kinds
+        assert told["counted"] == kinds.count("refused")
+        assert (told["steps"], told["twice"], told["kept"]) == (3000, 0, 1000)
+        assert told["same"]
+        assert told["bound"]
+        assert told["dealt_with"] > 0
+
+
 def test_every_architecture_replays_bit_for_bit(tmp_path):
     status, reported, err = mpi(4, "architectures", tmp_path)
     assert status == 0, err

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
-from stalegrad.engines import Threads
-from stalegrad.engines.threads import compiled_server, segment
+from stalegrad.engines import Threads, segment
+from stalegrad.engines.threads import compiled_server
 from stalegrad.potentials import GaussianMean
 from stalegrad.testing import FaultyModel, small_model
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from stalegrad.kernels.noise import TILE, Stream, normals
-from stalegrad.kernels.noise.tiles import _fill
+from stalegrad.kernels.noise.tiles import fill
 
 FALSE_ALARM = 1e-6
 N = 1_000_000
@@ -51,7 +51,7 @@ def test_shards_and_threads_cannot_change_them(dtype):
     whole = _normals(dtype, 1000)
     pieces = np.full_like(whole, np.nan)
     for start, stop in ((TILE * 5, 1000), (0, TILE * 2), (TILE * 2, TILE * 5)):  # any order, any cut at a tile
-        _fill(pieces, np.uint64(11), Stream.UPDATE, 0, 0, 0, start, stop)
+        fill(pieces, np.uint64(11), Stream.UPDATE, 0, 0, 0, start, stop)
     np.testing.assert_array_equal(pieces, whole)
 
 

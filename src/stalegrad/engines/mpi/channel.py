@@ -5,6 +5,7 @@ with pauses (:mod:`stalegrad.engines.waiting`).
 """
 
 import atexit
+import ctypes
 import json
 import logging
 import socket
@@ -17,6 +18,7 @@ import numpy as np
 from mpi4py import MPI
 
 from stalegrad._internal.types import Array, IntArray
+from stalegrad.engines.mpi.express import Native
 from stalegrad.engines.waiting import PollingSleep
 
 _FLUSH = 0.5  # seconds; what a rank prints right before it ends the job may get lost
@@ -64,6 +66,26 @@ class Channel:
     def some(self, requests: list[Request]) -> Sequence[int]:
         """Which of several transfers have come to their end since the last look."""
         return MPI.Request.Testsome(requests) or ()
+
+    def native(self) -> Native | None:
+        """How compiled code starts and tests transfers; None if the MPI library does not say where its functions are.
+
+        Persistent transfers keep their handle, whose address is that in mpi4py's object, whatever a handle is.
+        """
+        try:
+            library = ctypes.CDLL(MPI.__file__)
+            start, test = (
+                ctypes.cast(function, ctypes.c_void_p).value for function in (library.MPI_Start, library.MPI_Test)
+            )
+        except (OSError, AttributeError):
+            return None
+        if start is None or test is None:
+            return None
+        return Native(start, test, np.zeros(1, np.int64), np.zeros(-(-MPI._sizeof(MPI.Status) // 8), np.int64))
+
+    def address_of(self, request: Request) -> int:
+        """Where the handle of a transfer is."""
+        return MPI._addressof(request)
 
     def wait(self, request: MPI.Request, timeout: float | None = None) -> bool:
         """Wait for the end of a transfer; whether it has come in time."""

@@ -42,6 +42,16 @@ class Connection:
     def _receiver(self, packet: Packet) -> Any:
         return self.channel.receiver(self._peer, _TAG, packet.room)
 
+    @property
+    def transfers(self) -> tuple[Any, Any]:
+        """The two persistent ones: receiving and sending."""
+        return self.receiving, self._sending
+
+    @property
+    def posted(self) -> bool:
+        """Whether there is room for a message."""
+        return self._posted
+
     def post_receive(self) -> None:
         """Make room for a message, unless there is."""
         if not self._posted:

@@ -95,6 +95,9 @@ class ElasticLink(MpiLink):
             self._free[worker] = incarnation
             self._port.publish(len(self._free))
 
+    def native(self) -> None:
+        """What carries the messages of workers that have joined are sockets."""
+
     def receive(self, timeout: float) -> Arrival | None:
         """Wait for a worker, or for the end of one."""
         return self._lost.popleft() if self._lost else super().receive(timeout)

@@ -73,5 +73,8 @@ class HostileConnection(Connection):
 class HostileMpiLink(MpiLink):
     """A server's connections, all of them hostile."""
 
+    def native(self) -> None:
+        """What has been received must pass the wire first."""
+
     def _finished(self) -> Iterable[int]:
         return [worker for worker, connection in self.connections.items() if connection.poll()]

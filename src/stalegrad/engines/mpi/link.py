@@ -3,14 +3,16 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stalegrad._internal.types import Array
 from stalegrad.engines import message as m
+from stalegrad.engines.lifecycle import Lifecycle
 from stalegrad.engines.link import Arrival, Failure, Link, Ready, Repairs
 from stalegrad.engines.mpi.connection import KEPT, Connection
+from stalegrad.engines.mpi.express import Express, Native
 from stalegrad.engines.waiting import AdaptiveWait, PollingSleep
 from stalegrad.protocol.admission import Assignment
 
@@ -75,6 +77,46 @@ class MpiLink(Link):
             self._sent_again += 1
         elif connection.awaited == m.WORK:
             self._sent_again += connection.send_again()
+
+    def express(self, server: Any, lifecycle: Lifecycle, seconds: float) -> Express | None:
+        """Small messages without Python, see :mod:`stalegrad.engines.mpi.express`."""
+        return Express.if_possible(self, server, lifecycle, seconds)
+
+    def native(self) -> Native | None:
+        """How compiled code calls what carries the messages; None if it cannot."""
+        return self._channel.native()
+
+    def addresses(self, connection: Connection) -> tuple[int, ...]:
+        """For compiled code: where the handles of a connection's transfers and its packets are, incoming first."""
+        requests = (self._channel.address_of(request) for request in connection.transfers)
+        return *requests, connection.incoming.room.ctypes.data, connection.outgoing.room.ctypes.data
+
+    @property
+    def has_arrivals(self) -> bool:
+        """Whether messages have come that are still to be given to the server loop; there is room for all others."""
+        if self._given is not None:
+            self._given.post_receive()
+            self._given = None
+        return bool(self._arrived)
+
+    def is_open(self, worker: int) -> bool:
+        """Whether an answer of this worker may come: it was asked for work, and there is room."""
+        connection = self.connections[worker]
+        return connection.posted and connection.awaited == m.WORK
+
+    def incarnation(self, worker: int) -> int:
+        """The present one of a worker."""
+        return self._incarnation[worker]
+
+    def handed_back(self, worker: int, *, read: bool) -> None:
+        """Compiled code has received a message of this worker: whether it has read it, or leaves it to be read here."""
+        connection = self.connections[worker]
+        connection.mark_received()
+        if read:
+            connection.awaited = m.IDLE
+            connection.post_receive()
+        else:
+            self._arrived.append(worker)
 
     def repairs(self) -> Repairs:
         """Messages that were damaged here or there, answers that came again, and questions that were sent again."""

@@ -1,46 +1,60 @@
 """One chain whose workers update it themselves: their threads, and what Python does for them.
 
-The workers are compiled loops (:mod:`stalegrad.engines.threads.compiled_worker`). Python sees to what is rare, with
-their lock in hand: a new segment, rows of the trace and draws for whoever waits for them, checkpoints, and faults. No
-code of a user's runs in such a worker, so that none can hang, and none is waited for with patience.
+Workers of compiled models are compiled loops (:mod:`stalegrad.engines.threads.compiled_worker`), in which no code of a
+user's runs, so that none can hang. Those of other models come back to Python for their gradients alone
+(:mod:`stalegrad.engines.threads.python_worker`), and all that goes wrong there is seen to as in a server loop. Python
+also sees to what is rare, with the workers' lock in hand: a new segment, rows of the trace and draws for whoever waits
+for them, checkpoints, and faults.
 """
 
 import logging
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from stalegrad._internal.atomics import store
 from stalegrad._internal.errors import GradientError
-from stalegrad._internal.jit import is_compiled
+from stalegrad._internal.jit import compiled, is_compiled
+from stalegrad._internal.types import Array
 from stalegrad.engines.base import Checkpoint, Event, Job, Timing, keep_up
-from stalegrad.engines.lifecycle import Abandon, FaultPolicy, Lifecycle, Replace
+from stalegrad.engines.clock import CLOCK
+from stalegrad.engines.lifecycle import Abandon, Decision, FaultPolicy, Lifecycle, Replace
+from stalegrad.engines.segment import ACCEPTED, STALENESS, Segment, next_segment, trace_rows
 from stalegrad.engines.server_loop import WorkersLost
-from stalegrad.engines.threads.compiled_worker import (
-    BAD_GRADIENT,
-    CLOCK,
-    NEW_SEGMENT,
-    USED_UP,
-    CompiledChain,
-    CompiledModel,
-    work,
-)  # fmt: skip
+from stalegrad.engines.suspension import Suspension
+from stalegrad.engines.threads.compiled_worker import CompiledModel, work
 from stalegrad.engines.threads.flights import Bound, join, leave
-from stalegrad.engines.threads.segment import ACCEPTED, STALENESS, Segment, next_segment, trace_rows
+from stalegrad.engines.threads.landing import (
+    BAD_GRADIENT,
+    COMPUTE,
+    NEW_SEGMENT,
+    NONE,
+    USED_UP,
+    land_and_wait,
+)  # fmt: skip
+from stalegrad.engines.threads.noise_ahead import NoiseAhead
+from stalegrad.engines.threads.python_worker import compute_in_python
 from stalegrad.engines.threads.shared import (
+    ABSENT,
+    AWAY,
     COMPUTING,
     COUNT,
     ENTRY,
+    INCARNATION,
     LANDED,
     ROW,
     SEGMENT,
+    STATE,
     UPDATING,
     VERSION,
     Shared,
+    flight,
     lock,
     stop,
     unlock,
@@ -50,19 +64,23 @@ from stalegrad.protocol.admission import Refusal
 from stalegrad.protocol.chain import Chain, Record, refuse_bad_gradient
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.trace_builder import TraceBuilder
-from stalegrad.protocol.turn import compiles
+from stalegrad.protocol.turn import CompiledChain, chain_compiles, compiles
+from stalegrad.protocol.worker import Worker
 
 WORTH_COMPILING = 100_000
 """So many updates of a chain are worth compiling a loop for the model and kernel at hand, which takes some seconds."""
 WORTH_LOADING = 10_000
 """So many are worth loading one from disk that was compiled before."""
-_POLL = 0.2  # seconds between looks at the stop flag, at checkpoints and for displays
+WORTH_COMPILING_FOR_PYTHON, WORTH_LOADING_FOR_PYTHON = 20_000, 1_000
+"""The same where gradients are computed in Python: what is compiled is the update alone, and every one gains more."""
+_POLL = 0.2  # seconds between looks at the stop flag, at checkpoints, at deadlines and for displays
+_LEAVING = 1.0  # seconds that threads in Python have to come to their end; they are daemons and hold nothing up
 
 log = logging.getLogger("stalegrad")
 
 
 class CompiledServer:
-    """Runs one chain and its compiled workers until all updates are made or the run stops.
+    """Runs one chain and its workers, which update it themselves, until all updates are made or the run stops.
 
     Args:
         job: what is to be run.
@@ -96,25 +114,37 @@ class CompiledServer:
         self._trace = self._status.rows = TraceBuilder(whole=past is None or not past.rows)
         self._status.faults = self.events
         waits = settings.policy == "wait"
-        self._bound = Bound(-1 if settings.max_staleness is None else settings.max_staleness, waits)
+        largest = -1 if settings.max_staleness is None else settings.max_staleness
+        self._bound = Bound(largest, waits, job.potential.epoch)
         self._shared = Shared.of(settings.workers, chain.position, past, version=chain.version, held=waits)
-        self._compiled_model, self._compiled_chain = CompiledModel.of(job.potential), CompiledChain.of(chain)
+        self._in_python = not compiles(job.potential, chain, record)
+        self._compiled_model = None if self._in_python else CompiledModel.of(job.potential)
+        self._compiled_chain = CompiledChain.of(chain)
         self._begun = time.clock_gettime_ns(CLOCK) - round(clock() * 1e9)
         self._gradients = [np.empty_like(chain.position) for _ in range(settings.workers)]
+        self._threads: list[threading.Thread] = []
+        self._unlogged: deque[Event] = deque()
+        self._seen = [NONE] * settings.workers  # the minibatch that each worker was seen to compute
+        self._suspension = Suspension(_POLL)
         self._segment: Segment
         self._taken = 0  # rows of the segment that are in the trace
         self._failure: BaseException | None = None
         self._ended = threading.Event()
         self._begin_segment(0)
+        self._ahead = NoiseAhead.of(chain.state, self._segment.coefficients, settings.workers, chain.version)
 
     @classmethod
     def if_worthwhile(cls, job: Job, index: int, chain: Chain, record: Record, *others: Any) -> "CompiledServer | None":
-        """The server, if compiled loops can do without Python here, and if it is worth compiling or loading one."""
+        """The server, if Python is needed for gradients at most, and if it is worth compiling or loading a loop."""
         updates = job.settings.steps - chain.version
-        if updates < min(WORTH_COMPILING, WORTH_LOADING) or not compiles(job.potential, chain, record):
+        in_python = job.potential.bound is None or job.potential.addressed
+        compiling, loading = (
+            (WORTH_COMPILING_FOR_PYTHON, WORTH_LOADING_FOR_PYTHON) if in_python else (WORTH_COMPILING, WORTH_LOADING)
+        )
+        if updates < min(compiling, loading) or not chain_compiles(chain, record):
             return None
         server = cls(job, index, chain, record, *others)
-        return server if updates >= WORTH_COMPILING or is_compiled(work, server._arguments(0)) else None
+        return server if updates >= compiling or is_compiled(*server._loop()) else None
 
     @property
     def trace(self) -> ChainTrace:
@@ -133,21 +163,24 @@ class CompiledServer:
     def run(self) -> None:
         """Start the workers and see to what they leave to Python, until the last update is made."""
         begun = self._clock()
-        threads = [
-            threading.Thread(target=self._work, args=(w,), name=f"stalegrad-worker-{self.index}-{w}", daemon=True)
-            for w in self._lifecycle.begin(begun)
-        ]
+        self._suspension.look(begun)
+        workers = self._lifecycle.begin(begun)
         self._shared.open()
         try:
             if self._compile():
-                for worker, thread in enumerate(threads):
-                    self._lifecycle.ready(worker, self._clock())
-                    thread.start()
+                for worker in workers:
+                    self._start(worker, 0)
                 while not self._stop.is_set() and not self._ended.wait(_POLL):
-                    with self._locked():
-                        self._settle()
+                    try:
+                        with self._locked():
+                            self._settle()
+                            self._check_deadlines()
+                    finally:
+                        self._log_events()
+        except BaseException as failure:
+            self._fail(failure)
         finally:
-            self._end(threads)
+            self._end()
             now = self._clock()
             self._account(now, now - begun)
             keep_up(self._checkpoint, self, self.events, last=True)
@@ -157,10 +190,11 @@ class CompiledServer:
     def _compile(self) -> bool:
         """Have the loop compiled, in a thread that can be left behind; whether the run is still to go on then."""
         compiled, failures = threading.Event(), list[BaseException]()
+        loop, arguments = self._loop()
 
         def compile_loop() -> None:
             try:
-                work.compile(tuple(work.typeof_pyval(argument) for argument in self._arguments(0)))
+                loop.compile(tuple(loop.typeof_pyval(argument) for argument in arguments))
             except BaseException as failure:
                 failures.append(failure)
             compiled.set()
@@ -173,17 +207,35 @@ class CompiledServer:
             raise failures[0]
         return True
 
-    def _work(self, worker: int) -> None:
-        """What the thread of a worker does."""
+    def _start(self, worker: int, incarnation: int) -> None:
+        """Start a thread for a worker, or for its replacement."""
+        if self._in_python:
+            target, gradient = self._work_in_python, np.empty_like(self.chain.position)
+        else:
+            target, gradient = self._work, self._gradients[worker]
+            self._lifecycle.ready(worker, self._clock())
+        name, arguments = f"stalegrad-worker-{self.index}-{worker}", (worker, incarnation, gradient)
+        thread = threading.Thread(target=target, args=arguments, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self, worker: int, incarnation: int, gradient: Array) -> None:
+        """What the thread of a worker of a compiled model does."""
+        slow = round(self._slow.get(worker, 0.0) * 1e9)
         try:
-            going_on = True
+            going_on, computing = True, NONE
             while going_on:
                 segment = self._segment
-                what = work(*self._arguments(worker, segment))
+                arguments = self._arguments(worker, incarnation, gradient, segment)
+                what = work(self._compiled_model, *arguments, computing, time.clock_gettime_ns(CLOCK), slow)
+                computing = NONE
                 if what == NEW_SEGMENT:
-                    going_on = self._next_segment(segment)
+                    going_on, computing = self._next_segment(segment), 0
                 elif what == BAD_GRADIENT:
-                    going_on = self._replace(worker)
+                    decision = self._refuse(worker, incarnation, *self._fault(worker, gradient))
+                    going_on = isinstance(decision, Replace)
+                    if isinstance(decision, Replace):
+                        incarnation = decision.incarnation
                 elif what == USED_UP:
                     raise Refusal(f"worker {worker} has used up its minibatches")
                 else:
@@ -191,12 +243,29 @@ class CompiledServer:
         except BaseException as failure:
             self._fail(failure)
 
-    def _arguments(self, worker: int, segment: Segment | None = None) -> tuple[Any, ...]:
-        """Those of :func:`work`."""
-        slow = round(self._slow.get(worker, 0.0) * 1e9)
+    def _work_in_python(self, worker: int, incarnation: int, gradient: Array) -> None:
+        """What the thread of a worker does whose gradient is computed in Python; one that fails is not used again."""
+        try:
+            compute_in_python(
+                lambda: Worker(self._potential, self._seed, self.chain.chain, worker),
+                self._shared.points[worker, : gradient.shape[1]].reshape(gradient.shape),
+                gradient,
+                self._slow.get(worker, 0.0),
+                _Turns(self, worker, incarnation, gradient),
+            )
+        except BaseException as failure:
+            self._fail(failure)
+
+    def _loop(self) -> tuple[Any, tuple[Any, ...]]:
+        """The compiled function that workers call, and arguments of its types."""
+        arguments = (*self._arguments(0, 0, self._gradients[0], self._segment), 0, 0)
+        return (land_and_wait, arguments) if self._in_python else (work, (self._compiled_model, *arguments, 0))
+
+    def _arguments(self, worker: int, incarnation: int, gradient: Array, segment: Segment) -> tuple[Any, ...]:
+        """Those of :func:`land_and_wait` up to the gradient."""
         return (
-            self._compiled_model, self._compiled_chain, segment or self._segment, self._shared, self._bound, worker,
-            slow, self._begun, self._gradients[worker],
+            self._compiled_chain, segment, self._shared, self._bound, self._ahead, worker, incarnation, self._begun,
+            gradient,
         )  # fmt: skip
 
     @contextmanager
@@ -247,40 +316,88 @@ class CompiledServer:
         words[SEGMENT], words[ROW], words[ENTRY] = number, 0, self._segment.window.entry
         self._taken = 0
 
-    def _replace(self, worker: int) -> bool:
-        """A worker's gradient could not be used: report it, and let the worker go on if it may; whether it may."""
-        count = int(self._shared.of_worker(COUNT)[worker])
-        kind, details = self._fault(worker, count)
-        with self._locked():
-            if self._shared.of_worker(LANDED)[worker]:
-                self._lifecycle.usable(worker)
-            decision = self._lifecycle.failed(worker, kind, details, self._clock())
-            event = Event(self._clock(), self.index, worker, kind, details)
-            self.events.append(event)
-            self._status.refused += kind == "refused"
-            leave(self._shared, self._bound, worker, self.chain.point)
-            if isinstance(decision, Replace):
-                self._lifecycle.ready(worker, self._clock())
-                join(self._shared, self._bound, worker, self.chain.point)
-        log.warning("%s", event)
+    def _check_deadlines(self) -> None:
+        """Who takes too long counts as hung. The caller has the lock; only code of a user's can take too long."""
+        now = self._clock()
+        if missed := self._suspension.look(now):
+            self._lifecycle.suspended(missed)
+        if not self._in_python:
+            return
+        away, counts = self._shared.of_worker(STATE) == AWAY, self._shared.of_worker(COUNT)
+        for worker, seen in enumerate(self._seen):
+            present = int(counts[worker]) if away[worker] else NONE
+            if present != seen:
+                self._seen[worker] = present
+                self._lifecycle.delivered(worker, now)
+                if present != NONE:
+                    self._lifecycle.assigned(worker, now)
+        for decision in self._lifecycle.tick(now):
+            self._carry_out(decision)
+
+    def _refuse(self, worker: int, incarnation: int, kind: str, details: str) -> Decision | None:
+        """A worker's gradient could not be used: what becomes of it; None if nobody expects anything of it any more."""
+        try:
+            with self._locked():
+                if not self._lifecycle.is_current(worker, incarnation):
+                    return None
+                if self._shared.of_worker(LANDED)[worker]:
+                    self._lifecycle.usable(worker)
+                decision = self._lifecycle.failed(worker, kind, details, self._clock())
+                self._carry_out(decision)
+                return decision
+        finally:
+            self._log_events()
+
+    def _log_events(self) -> None:
+        """Log new faults, without the lock: whoever handles them may take his time."""
+        while True:
+            try:
+                event = self._unlogged.popleft()
+            except IndexError:  # there are no more, or another thread logs them
+                return
+            log.warning("%s", event)
+
+    def _carry_out(self, decision: Decision) -> None:
+        """Report a fault, take its worker out, and let it or another go on, or end the run. The caller has the lock."""
+        worker, kind, details = decision.fault
+        event = Event(self._clock(), self.index, worker, kind, details)
+        self.events.append(event)
+        self._status.refused += kind == "refused"
+        leave(self._shared, self._bound, worker, self.chain.point)
+        following = decision.incarnation if isinstance(decision, Replace) else NONE
+        self._shared.of_worker(INCARNATION)[worker] = following
+        self._seen[worker] = NONE
+        self._unlogged.append(event)
         if isinstance(decision, Abandon):
             raise WorkersLost(decision.reason)
-        return isinstance(decision, Replace)
+        if isinstance(decision, Replace):
+            if self._in_python:
+                _set(self._shared.flights, flight(worker) + STATE, ABSENT)
+                self._start(worker, following)
+            else:
+                self._lifecycle.ready(worker, self._clock())
+                join(self._shared, self._bound, worker, self.chain.point)
 
-    def _fault(self, worker: int, count: int) -> tuple[str, str]:
+    def _fault(self, worker: int, gradient: Array) -> tuple[str, str]:
         """What is wrong with a gradient that compiled code has refused: its kind and details of it."""
-        gradient = self._gradients[worker]
+        count = int(self._shared.of_worker(COUNT)[worker])
         point = self._shared.points[worker, : gradient.shape[1]][None].copy()
         try:
             indices = self._potential.minibatches.draw(self._seed, self.chain.chain, worker, count)
             self._potential.gradients(point, indices[None], gradient)
         except Exception:
             return "raised", traceback.format_exc()
+        details = self._unusable(worker, gradient)
+        assert details is not None, f"worker {worker}, minibatch {count}: refused in compiled code alone"
+        return "refused", details
+
+    def _unusable(self, worker: int, gradient: Array) -> str | None:
+        """What is wrong with the gradient that a worker has computed, if it is known to be wrong."""
         try:
             refuse_bad_gradient(gradient, self.chain.position)
         except GradientError as error:
-            return "refused", f"worker {worker}, minibatch {count}: {error}"
-        raise AssertionError(f"worker {worker}, minibatch {count}: refused in compiled code alone")
+            return f"worker {worker}, minibatch {int(self._shared.of_worker(COUNT)[worker])}: {error}"
+        return None
 
     def _fail(self, failure: BaseException) -> None:
         if self._failure is None:
@@ -294,14 +411,18 @@ class CompiledServer:
             wake(self._shared, worker)
         self._ended.set()
 
-    def _end(self, threads: list[threading.Thread]) -> None:
-        """Wait for the threads, which end after the gradient that they compute, and take stock."""
+    def _end(self) -> None:
+        """Wait for the threads, which end after the gradient that they compute, and take stock.
+
+        A gradient in Python may take for ever: its thread is left behind, and finds nothing to do when it comes back.
+        """
         self._finish()
-        for thread in threads:
-            if thread.ident is not None:
-                thread.join()
-        self._shared.close()
-        self._settle()
+        deadline = time.perf_counter() + _LEAVING
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.perf_counter()) if self._in_python else None)
+        with self._locked():
+            self._shared.close()
+            self._settle()
 
     def _account(self, now: float, wall: float) -> None:
         """Where the seconds went."""
@@ -310,4 +431,53 @@ class CompiledServer:
         timing.gradients = float(self._shared.of_worker(COMPUTING).sum()) * 1e-9
         timing.updates = float(self._shared.of_worker(UPDATING).sum()) * 1e-9
         timing.waiting = self._lifecycle.present_seconds(now) - timing.gradients
-        timing.count += len(self.events)
+        timing.count += sum(event.kind == "refused" for event in self.events)
+
+
+class _Turns:
+    """How the thread of a worker in Python takes part in a :class:`CompiledServer`: see ``python_worker.py``."""
+
+    def __init__(self, server: CompiledServer, worker: int, incarnation: int, gradient: Array) -> None:
+        self._server, self._worker, self._incarnation, self._gradient = server, worker, incarnation, gradient
+        self._count = server._shared.of_worker(COUNT)[worker : worker + 1]
+
+    def ready(self) -> None:
+        """The worker is there."""
+        server = self._server
+        with server._locked():
+            if server._lifecycle.is_current(self._worker, self._incarnation):
+                server._lifecycle.ready(self._worker, server._clock())
+
+    def next(self, computing: int) -> int | None:
+        """Land the gradient that took so many nanoseconds, and wait: the next minibatch, None if there is none."""
+        server, finished = self._server, time.clock_gettime_ns(CLOCK)
+        while True:
+            segment = server._segment
+            arguments = server._arguments(self._worker, self._incarnation, self._gradient, segment)
+            what = land_and_wait(*arguments, computing, finished)
+            if what == COMPUTE:
+                return int(self._count[0])
+            if what == NEW_SEGMENT:
+                if not server._next_segment(segment):
+                    return None
+                computing = 0
+                continue
+            if what == BAD_GRADIENT:
+                details = server._unusable(self._worker, self._gradient)
+                assert details is not None, "refused in compiled code alone"
+                self._refuse("refused", details)
+            elif what == USED_UP:
+                raise Refusal(f"worker {self._worker} has used up its minibatches")
+            return None
+
+    def fail(self, details: str) -> None:
+        """The worker, or its gradient, has raised this traceback."""
+        self._refuse("raised", details)
+
+    def _refuse(self, kind: str, details: str) -> None:
+        self._server._refuse(self._worker, self._incarnation, kind, details)
+
+
+@compiled
+def _set(vector, index, value):  # type: ignore[no-untyped-def]
+    store(vector, index, value)

@@ -15,7 +15,6 @@ from stalegrad.engines.threads.shared import (
     ABSENT,
     ASLEEP,
     AWAY,
-    COMPUTED,
     COUNT,
     FLYING,
     GONE,
@@ -38,15 +37,19 @@ class Bound(NamedTuple):
     Args:
         largest: τ, negative for no bound.
         waits: whether workers are held so that nothing is ever dropped.
+        epoch: of the model; who joins goes on with a minibatch number that is a multiple of it.
     """
 
     largest: int
     waits: bool
+    epoch: int = 1
 
 
 @compiled
 def join(shared, bound, worker, sent):  # type: ignore[no-untyped-def]
     """A worker wants its first point, or, after a fault, its next."""
+    following = flight(worker) + NEXT
+    shared.flights[following] = -(-shared.flights[following] // bound.epoch) * bound.epoch
     _queue(shared, worker)
     release(shared, bound, sent)
 
@@ -56,7 +59,6 @@ def land(shared, bound, worker):  # type: ignore[no-untyped-def]
     """A gradient has come: how stale it is, and whether it is accepted. If so, the caller advances the version."""
     at = flight(worker)
     staleness = shared.words[VERSION] - shared.flights[at + READ]
-    shared.flights[at + COMPUTED] = 0
     shared.flights[at + LANDED] += 1
     shared.words[FLYING] -= 1
     _queue(shared, worker)
@@ -69,7 +71,6 @@ def leave(shared, bound, worker, sent):  # type: ignore[no-untyped-def]
     at = flight(worker)
     if load(shared.flights, at + STATE) == AWAY:
         shared.words[FLYING] -= 1
-    shared.flights[at + COMPUTED] = 0
     shared.flights[at + LANDED] = 0
     store(shared.flights, at + STATE, GONE)
     release(shared, bound, sent)

@@ -17,11 +17,10 @@ from stalegrad._internal.types import Array, IntArray
 from stalegrad.protocol.past import Past
 
 _LINE = 16  # int64 entries: two cache lines, which processors fetch together
-LOCK, STOP, VERSION = 0, _LINE, 2 * _LINE  # entries of ``words``; the first two are atomic
+LOCK, STOP, VERSION = 0, _LINE, 2 * _LINE  # entries of ``words``; these are atomic
 ROW, ENTRY, SEGMENT, FLYING, HEAD, WAITING = range(VERSION + 1, VERSION + 7)
-STATE, ASLEEP, COUNT, READ, NEXT, COMPUTED, LANDED, COMPUTING, UPDATING, LAST = range(
-    10
-)  # entries of a worker's ``flights``
+STATE, ASLEEP, COUNT, READ, NEXT, INCARNATION, LANDED, COMPUTING, UPDATING, STARTED, LAST, WAITED, PREPARES = range(13)
+# entries of a worker's ``flights``
 ABSENT, HELD, AWAY, GONE = range(4)  # what STATE may be
 
 _SPINS = 400  # looks at the lock before the core is yielded, about 10 µs
@@ -38,8 +37,10 @@ class Shared(NamedTuple):
             workers compute. HEAD, WAITING: where the queue begins, and how many are in it.
         flights: for each worker STATE (atomic), ASLEEP: whether it waits for its pipe (atomic), COUNT and READ: the
             minibatch that it computes and the version that it has read, NEXT: the minibatch that it is given next,
-            COMPUTED: whether it has the gradient, LANDED: how many gradients of it have come since its last fault, and
-            nanoseconds COMPUTING gradients, UPDATING the chain, and computing the LAST gradient.
+            INCARNATION: which one of it counts, LANDED: how many gradients of it have come since its last fault,
+            nanoseconds COMPUTING gradients and UPDATING the chain, when it STARTED to compute, how long the LAST took,
+            how often it WAITED for the lock of late, and so whether it PREPARES noise
+            (:mod:`stalegrad.engines.threads.noise_ahead`).
         queue: the workers that wait for a point, a ring.
         points: what each worker was sent, a row each that is longer than a point.
         pipes: for each worker the two ends of the pipe that wakes it, once they are open; none where nobody is held.

@@ -13,7 +13,7 @@ from stalegrad.kernels.noise.philox import (
     MAX_WORKERS,
     Stream,
 )
-from stalegrad.kernels.noise.tiles import TILE, fill_tile, normals, normals_of_updates, scratch
+from stalegrad.kernels.noise.tiles import TILE, fill, fill_tile, normals, normals_of_updates, scratch
 
 __all__ = [
     "MAX_CHAINS",
@@ -24,6 +24,7 @@ __all__ = [
     "MAX_WORKERS",
     "TILE",
     "Stream",
+    "fill",
     "fill_tile",
     "normals",
     "normals_of_updates",

@@ -96,7 +96,8 @@ def scratch(like):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _fill(out, seed, stream, chain, first_repeat, update, start, stop):  # type: ignore[no-untyped-def]
+def fill(out, seed, stream, chain, first_repeat, update, start, stop):  # type: ignore[no-untyped-def]
+    """Put the normals of coordinates ``start`` to ``stop`` of an address into ``out``, (R, n)."""
     z, words = scratch(out)
     for r in range(out.shape[0]):
         for low in range(start, stop, TILE):
@@ -111,7 +112,7 @@ def _fill(out, seed, stream, chain, first_repeat, update, start, stop):  # type:
 def _fill_updates(out, seed, streams, chain, repeat, first):  # type: ignore[no-untyped-def]
     for b in range(out.shape[0]):
         for k in range(out.shape[1]):
-            _fill(out[b, k : k + 1], seed, streams[k], chain, repeat, first + b, 0, out.shape[2])
+            fill(out[b, k : k + 1], seed, streams[k], chain, repeat, first + b, 0, out.shape[2])
 
 
 def normals_of_updates(out: Array, seed: int, streams: Array, chain: int, repeat: int, first: int) -> None:
@@ -121,5 +122,5 @@ def normals_of_updates(out: Array, seed: int, streams: Array, chain: int, repeat
 
 def normals(out: Array, seed: int, stream: int, chain: int, update: int, *, first_repeat: int = 0) -> Array:
     """Fill ``out`` (repetition, coordinate) with the normals that a fused update at this address would use."""
-    _fill(out, np.uint64(seed & (2**64 - 1)), stream, chain, first_repeat, update, 0, out.shape[1])
+    fill(out, np.uint64(seed & (2**64 - 1)), stream, chain, first_repeat, update, 0, out.shape[1])
     return out
