@@ -442,7 +442,7 @@ class _Turns:
         self._count = server._shared.of_worker(COUNT)[worker : worker + 1]
 
     def ready(self) -> None:
-        """The worker is there."""
+        """Say that the worker has been made and can take a minibatch."""
         server = self._server
         with server._locked():
             if server._lifecycle.is_current(self._worker, self._incarnation):

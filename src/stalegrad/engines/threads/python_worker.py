@@ -18,7 +18,7 @@ class Turns(Protocol):
     """How a worker takes part in the chain that it shares."""
 
     def ready(self) -> None:
-        """The worker is there."""
+        """Say that the worker has been made and can take a minibatch."""
         ...
 
     def next(self, computing: int) -> int | None:
