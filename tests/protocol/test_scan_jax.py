@@ -152,6 +152,7 @@ ARCHITECTURES = {
     "ahead": StaleGradients(look_ahead="auto"),
     "both": StaleGradients(linear=[1.0, 2.0, 3.0], look_ahead=2, course="expected"),
     "turning": StaleGradients(linear=1.0, look_ahead="auto", course="turning"),
+    "tamed": StaleGradients(linear=1.0, look_ahead="auto", tame=0.05),
 }
 
 

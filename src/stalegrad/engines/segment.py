@@ -27,7 +27,7 @@ class Segment(NamedTuple):
         first: the version of the chain at its start.
         last: the version at its end.
         coefficients: of the kernel's formula, a row an update, or one row for all.
-        ahead: α and c of α θ + c q, the point that is sent after each update, or one row for all.
+        ahead: α, c and s of each update, see :func:`stalegrad.protocol.turn.make_update`, or one row for all.
         window: where draws go.
         rows: those of the trace, from the first on.
     """
@@ -51,7 +51,7 @@ def next_segment(
     assert offered is not None, "asked before the first segment"
     window, updates = offered
     coefficients, step_sizes = chain.coefficient_rows(updates)
-    _, ahead = chain.foresight_rows(updates)
+    _, ahead = chain.foresight_rows(updates, step_sizes)
     rows = np.empty((2 * updates + 64, TOOK + 1), np.int64)
     first = chain.version
     return Segment(number, first, first + updates, coefficients, ahead, window, rows), step_sizes

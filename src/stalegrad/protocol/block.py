@@ -30,8 +30,7 @@ def execute_block(  # type: ignore[no-untyped-def]
         point: where the state wants its gradient, (R, n).
         sent: what workers are sent, (R, n): the same array, or another if they are sent ahead of it.
         linear: A, the curvature that the server owns, or None.
-        ahead: α and c of α θ + c q, the point that is sent after each update, or one row for all; c = 0 if it is
-            ``point``.
+        ahead: α, c and s of each update, see :func:`stalegrad.protocol.turn.make_update`, or one row for all.
         points: the last points sent, (depth, R, n), by version modulo depth.
         workers: whose gradient makes each update, (B,).
         counts: its number among the worker's, (B,).

@@ -107,9 +107,14 @@ class Chain:
         """Where the kernel wants its gradient: :attr:`point`, unless workers are sent ahead of it."""
         return self.point
 
-    def foresight_rows(self, updates: int) -> tuple[Any, Array]:
-        """For compiled loops: A and (α, c) of :class:`stalegrad.protocol.foresight.ForesightChain`, here none."""
-        return None, np.array([[1, 0]], self.position.dtype)
+    def foresight_rows(self, updates: int, step_sizes: Array | None = None) -> tuple[Any, Array]:
+        """For compiled loops: A and (α, c, s) of :class:`stalegrad.protocol.foresight.ForesightChain`, here none.
+
+        Args:
+            updates: of how many updates from here on.
+            step_sizes: theirs, or None to follow the kernel's schedule.
+        """
+        return None, np.array([[1, 0, 0]], self.position.dtype)
 
     def weighted(self, gradient: Array, worker: int) -> Array:
         """What the chain makes of a worker's answer before it is used: by default nothing."""

@@ -157,7 +157,7 @@ class Executor:
             coefficients, used = chain.coefficient_rows(room, self._recorded_steps(block))
             rows = Rows(
                 self._updates.worker[block], self._updates.count[block], self._staleness[block], coefficients,
-                *chain.foresight_rows(room), self._first + first,
+                *chain.foresight_rows(room, used), self._first + first,
             )  # fmt: skip
             made, gradient = self._scan.advance(rows, self._points, window)
             self._used.frombytes(used[:made].tobytes())
@@ -217,7 +217,7 @@ class Executor:
         window, room = offered
         block = slice(first, first + room)
         rows, used = chain.coefficient_rows(room, self._recorded_steps(block))
-        linear, ahead = chain.foresight_rows(room)
+        linear, ahead = chain.foresight_rows(room, used)
         workers, counts = self._updates.worker[block], self._updates.count[block]
         arguments = (
             bound, self._potential.minibatches.for_compiled_code, chain.state, chain.kernel.momentum(chain.state),

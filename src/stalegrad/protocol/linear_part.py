@@ -251,3 +251,12 @@ def add_linear(residual, linear, theta, sign):  # type: ignore[no-untyped-def]
                 row, weight = dense[c], s * point[c]
                 for i in range(out.shape[0]):
                     out[i] += weight * row[i]
+
+
+@compiled
+def add_multiple(residual, theta, weight):  # type: ignore[no-untyped-def]
+    """r ← r + w θ of every row: :func:`add_linear` of a number, with fewer arrays to hand over."""
+    for r in range(residual.shape[0]):
+        out, point = residual[r], theta[r]
+        for i in range(out.shape[0]):
+            out[i] += weight * point[i]

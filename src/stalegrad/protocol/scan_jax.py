@@ -99,7 +99,8 @@ class Scan:
             return None
         linear, ahead = chain.foresight_rows(1)
         in_order = potential.minibatches.for_compiled_code[0] == IN_ORDER
-        form = _Form(traced.gradient, type(chain.state), bool(ahead[:, 1].any()), linear is not None, in_order)
+        uses = bool(ahead[:, 1].any()), linear is not None, bool(ahead[:, 2].any())
+        form = _Form(traced.gradient, type(chain.state), *uses, in_order)
         key = form, length, potential.size, potential.dtype.str, potential.batch_size
         if key not in traced.programs:
             traced.programs[key] = _program_or_none(form, potential, chain, traced, length)
@@ -204,6 +205,7 @@ class _Form:
         state: the class of the kernel's state, which names its formula.
         ahead: whether workers are sent ahead of the chain.
         owned: whether the server owns a linear part.
+        tamed: whether gradients are.
         in_order: whether gradients are on all data.
     """
 
@@ -211,6 +213,7 @@ class _Form:
     state: type
     ahead: bool
     owned: bool
+    tamed: bool
     in_order: bool
 
     def run(self, updates: Any, state: Any, ring: Any, inputs: _Inputs, data: Any) -> _Carry:
@@ -221,6 +224,8 @@ class _Form:
             state, ring, kept = carry
             indices = None if self.in_order else _at(inputs.indices, number)
             gradient = self.gradient(_at(ring, _at(inputs.read, number)), indices, data)
+            if self.tamed:
+                gradient = _tamed(gradient, _at(inputs.ahead, number)[2])
             if self.owned:
                 gradient = gradient + product(inputs.linear, _point(state))
             noise, row = _at(inputs.noise, number), _at(inputs.coefficients, number)
@@ -228,7 +233,7 @@ class _Form:
             state = loop.step(state, (), gradient, noise, tuple(row[k] for k in range(row.shape[0])))
             momentum, sent = getattr(state, "momentum", None), _point(state)
             if self.ahead:
-                kept_share, drift = _at(inputs.ahead, number)
+                kept_share, drift, _ = _at(inputs.ahead, number)
                 sent = _rounded(kept_share * sent, inputs.zero) + _rounded(drift * momentum, inputs.zero)
             kept = _Kept(
                 _put(kept.positions, state[0], number), _put(kept.gradients, gradient, number),
@@ -240,6 +245,12 @@ class _Form:
         kept = _Kept(room, room, None if getattr(state, "momentum", None) is None else room)
         result: _Carry = lax.fori_loop(np.int32(0), updates, update, _Carry(state, ring, kept))
         return result
+
+
+def _tamed(gradient: Any, s: Any) -> Any:
+    """As :func:`stalegrad.protocol.foresight.tamed`."""
+    push = jax.numpy.clip(s * gradient, -1e9, 1e9)
+    return push / jax.numpy.sqrt(1 + push * push) / s
 
 
 def _program_or_none(form: _Form, potential: Potential, chain: Chain, traced: Traced, length: int) -> Any:
@@ -254,7 +265,7 @@ def _program_or_none(form: _Form, potential: Potential, chain: Chain, traced: Tr
         read=per_update, write=per_update,
         indices=None if form.in_order else np.zeros((length, potential.batch_size), np.int32),
         noise=np.zeros((length, chain.kernel.n_normals, *vector), dtype),
-        coefficients=np.zeros((length, rows.shape[1]), dtype), ahead=np.zeros((length, 2), dtype), linear=linear,
+        coefficients=np.zeros((length, rows.shape[1]), dtype), ahead=np.zeros((length, 3), dtype), linear=linear,
         zero=np.zeros((), f"i{dtype.itemsize}"),
     )  # fmt: skip
     try:

@@ -13,7 +13,7 @@ from stalegrad.kernels.fused import has_compiled_update, update, update_given
 from stalegrad.potentials.base import Potential
 from stalegrad.protocol.chain import Chain, Record
 from stalegrad.protocol.draws import keep
-from stalegrad.protocol.foresight import look_ahead
+from stalegrad.protocol.foresight import look_ahead, tame
 from stalegrad.protocol.linear_part import add_linear
 
 
@@ -62,8 +62,9 @@ def make_update(  # type: ignore[no-untyped-def]
         point: where the state wants its gradient, (R, n).
         sent: what workers are sent, (R, n): the same array, or another if they are sent ahead of it.
         linear: A, the curvature that the server owns, or None.
-        ahead: α and c of α θ + c q, the point that is sent after the update; c = 0 if it is ``point``.
-        gradient: (R, n); afterwards it is as it was used, with Aθ.
+        ahead: α and c of α θ + c q, the point that is sent after the update, c = 0 if it is ``point``; and s of the
+            tamed gradient, 0 if it is not.
+        gradient: (R, n); afterwards it is as it was used, tamed and with Aθ.
         coefficients: of the kernel's formula.
         seed: of the run; with the next three it is the address of the noise.
         chain: the chain.
@@ -72,6 +73,8 @@ def make_update(  # type: ignore[no-untyped-def]
         noise: room for its normals, or None where they are never made before.
         made: whether they are in there.
     """
+    if ahead[2] != 0:
+        tame(gradient, ahead[2])
     if linear is not None:
         add_linear(gradient, linear, point, 1)
     if noise is not None and made:

@@ -26,7 +26,8 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     WorkerNoise(),
     Elastic(rho=5.0, alpha=0.5),
 )
-
+FORESEEING = StaleGradients(linear=20.0, look_ahead="auto", tame=0.2)
+"""The paper's architecture with all that keeps gradients from being stale; for kernels with a momentum."""
 
 HOSTILE = HostileNetwork(
     seed=5, drop=0.1, delay=0.1, duplicate=0.1, reorder=0.1, truncate=0.05, flip=0.05, seconds=0.005
@@ -128,8 +129,8 @@ def check_shards(engine: Engine, *, steps: int) -> None:
 
 def check_architectures(engine: Engine, *, steps: int) -> None:
     """Every architecture that any number of workers can make: a run replays bit for bit from what its trace says."""
-    potential, kernel = small_model(), _LANGEVIN
-    for architecture in ARCHITECTURES:
+    potential = small_model()
+    for architecture, kernel in (*((each, _LANGEVIN) for each in ARCHITECTURES), (FORESEEING, _SPLITTING)):
         run = sample(
             potential, kernel, steps=steps, workers=4, seed=7, engine=engine, progress=False, architecture=architecture
         )

@@ -18,7 +18,13 @@ from stalegrad.theory.bounds import (
     variance_bound,
 )
 from stalegrad.theory.directions import Direction
-from stalegrad.theory.free_staleness import effective_staleness, owned_stability_limit, staleness_error, turned
+from stalegrad.theory.free_staleness import (
+    effective_staleness,
+    owned_stability_limit,
+    staleness_error,
+    taming_error,
+    turned,
+)
 from stalegrad.theory.gaussian import Staleness, stale_baoab, stale_harmonic, stale_sghmc, stale_sgld, stale_ubu
 from stalegrad.theory.rates import bias_rate, linear_speedup, mse_rate, variance_rate
 from stalegrad.theory.recursion import FiniteRun, LinearRecursion, StateLaw, Trajectory, UnstableRecursion
@@ -66,6 +72,7 @@ __all__ = [
     "stale_step_size",
     "stale_ubu",
     "staleness_error",
+    "taming_error",
     "turned",
     "variance_bound",
     "variance_optimal_step",

@@ -91,6 +91,40 @@ def turned(owned: float, friction: float, time: float) -> tuple[float, float]:
     return cos(turn), sin(turn) / sqrt(a)
 
 
+def taming_error(
+    curvature: npt.ArrayLike,
+    step_size: npt.ArrayLike,
+    tame: float,
+    *,
+    temperature: float = 1.0,
+    gradient_variance: npt.ArrayLike = 0.0,
+) -> Array:
+    """By how much tamed gradients make a variance too large, relative to it: (3h²/2p²)(λ + v/T), to second order in h.
+
+    g/√(1 + (hg/(p√T))²) is g − h²g³/(2p²T) + …. With g = λθ + noise of variance v its mean is the force of the
+    potential λθ²/2 − h²λ³θ⁴/(8p²T), less the share 3h²v/(2p²T) of λθ; the law of that has this variance. As h → 0
+    nothing is left, whatever p is. Each coordinate is tamed by itself, so λ and v are those of coordinates.
+
+    Args:
+        curvature: λ.
+        step_size: h.
+        tame: p, see :class:`stalegrad.StaleGradients`.
+        temperature: T.
+        gradient_variance: v, of minibatch gradients.
+
+    >>> float(taming_error(1.0, 0.1, 0.5).round(4)), float(taming_error(1.0, 0.05, 0.5).round(4))
+    (0.06, 0.015)
+    """
+    lam, h, v = (
+        positive("curvature", curvature),
+        positive("step_size", step_size),
+        nonnegative("gradient_variance", gradient_variance),
+    )
+    same_shape(curvature=lam, step_size=h, gradient_variance=v)
+    p, temp = real_number("tame", tame, above=0), real_number("temperature", temperature, above=0)
+    return np.asarray(1.5 * (h / p) ** 2 * (lam + v / temp))
+
+
 def effective_staleness(curvature: npt.ArrayLike, staleness: npt.ArrayLike, owned: npt.ArrayLike) -> Array:
     """τ |λ − a| / λ, the staleness of a plain chain whose error of first order is as large.
 

@@ -47,7 +47,7 @@ def test_every_model(in_compiled_loops, name):
 @pytest.mark.parametrize("step_size", [2e-2, sg.schedules.Polynomial(2e-2, 1.0, 0.3)], ids=["constant", "schedule"])
 def test_a_server_that_owns_the_linear_part_and_looks_ahead(in_compiled_loops, step_size):
     model, kernel = MODELS["linear"], sg.SGHMC(step_size=step_size, friction=5.0)
-    architecture = StaleGradients(linear=20.0, look_ahead="auto")
+    architecture = StaleGradients(linear=20.0, look_ahead="auto", tame=0.1)
     run = sg.sample(
         model, kernel, steps=2000, workers=5, seed=3, engine="threads", architecture=architecture, progress=False
     )

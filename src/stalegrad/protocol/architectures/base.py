@@ -116,6 +116,10 @@ class Architecture:
         """vᵀ A v, A being the part of the curvature that is the server's own and therefore never stale."""
         return 0.0
 
+    def residual(self, potential: Potential) -> Potential | None:
+        """The model less A, as workers answer with it; None if the server owns nothing."""
+        return None
+
     def point_ahead(self, kernel: Kernel, h: float, workers: int) -> tuple[float, float]:
         """α and c of the point α θ + c q that workers are sent, ahead of the chain by the time they take; 1 and 0."""
         return 1.0, 0.0
