@@ -19,6 +19,7 @@ from stalegrad.analysis.diagnostics.checks import (
     check_gradient_noise,
     check_kinetic_temperature,
     check_modes,
+    check_owned,
     check_scales,
     check_staleness,
     check_step_halving,
@@ -52,6 +53,7 @@ CHECKS: dict[str, Check] = {
     "configurational temperature": check_configurational_temperature,
     "step size": check_step_size,
     "staleness": check_staleness,
+    "owned part": check_owned,
     "gradient noise": check_gradient_noise,
     "dropped gradients": check_dropped,
 }
@@ -64,6 +66,7 @@ _OF_STEPS = (
     "configurational temperature",
     "step size",
     "staleness",
+    "owned part",
     "gradient noise",
     "step halving",
 )

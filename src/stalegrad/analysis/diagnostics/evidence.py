@@ -198,6 +198,12 @@ class Evidence:
             gradients=3 * self.gradients // 8, seed=self.trace.seed,
         )  # fmt: skip
 
+    def curvature_of(self, potential: Potential) -> Curvature:
+        """The largest curvature of another potential at the same draws, for an eighth of what may be spent."""
+        return largest_curvature(
+            potential, self._points, scale=self.scale, gradients=max(self.gradients // 8, 32), seed=self.trace.seed
+        )
+
     @property
     def curvature_if_known(self) -> Curvature | None:
         """The same, or None where it cannot be measured, for checks that can do without."""

@@ -11,6 +11,7 @@ from stalegrad.analysis.diagnostics.checks.halving import check_step_halving
 from stalegrad.analysis.diagnostics.checks.mixing import check_agreement, check_effective_draws
 from stalegrad.analysis.diagnostics.checks.modes import check_modes
 from stalegrad.analysis.diagnostics.checks.noise import check_gradient_noise
+from stalegrad.analysis.diagnostics.checks.owned import check_owned
 from stalegrad.analysis.diagnostics.checks.scales import check_scales
 from stalegrad.analysis.diagnostics.checks.stiffness import check_staleness, check_step_size
 from stalegrad.analysis.diagnostics.checks.tails import check_tails
@@ -31,6 +32,7 @@ __all__ = [
     "check_gradient_noise",
     "check_kinetic_temperature",
     "check_modes",
+    "check_owned",
     "check_scales",
     "check_staleness",
     "check_step_halving",

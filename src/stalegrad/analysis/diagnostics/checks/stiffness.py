@@ -100,7 +100,7 @@ def check_staleness(evidence: Evidence) -> Checked:
     recorded = [chain.staleness_counts for chain in evidence.trace.chains]
     if not any(counts.largest for counts in recorded):
         raise NotChecked("no gradient was stale")
-    lags = _lags(evidence)
+    lags = lags_of(evidence)
     errors = [(_error(evidence, s, lags[s]), _error(evidence, s, FRESH)) for s in _chains(evidence)]
     added = [stale - fresh if np.isfinite(fresh) else 0.0 for stale, fresh in errors]
     chain = int(np.argmax(np.abs(added)))
@@ -118,7 +118,8 @@ def check_staleness(evidence: Evidence) -> Checked:
     return measured, Finding(measured, _severity(figure), why, remedy, Advice(step=longest_factor(evidence)))
 
 
-def _lags(evidence: Evidence) -> list[Lag]:
+def lags_of(evidence: Evidence) -> list[Lag]:
+    """How old the gradients of each chain were after burn-in."""
     return [Lag.of(_after(chain, evidence.trace.burn_in)) for chain in evidence.trace.chains]
 
 
@@ -194,7 +195,7 @@ def longest_factor(evidence: Evidence, most: float = 1.0) -> float:
         evidence: the run, with its model and kernels.
         most: the largest factor to try.
     """
-    lags = _lags(evidence)
+    lags = lags_of(evidence)
 
     def fine(factor: float) -> bool:
         steps = evidence.steps * factor
