@@ -134,11 +134,11 @@ def staleness_steps(
 def free_staleness(
     out: Out,
     budget: Annotated[
-        float | None, typer.Option(help="Minutes that LeNet may take: fewer gradients then.", min=0)
+        float | None, typer.Option(help="Minutes that each network may take: fewer gradients then.", min=0)
     ] = None,
     section: Annotated[
         list[str] | None,
-        typer.Option(help="Only this section, of gaussian, a9a, dropping, cost and lenet; give several."),
+        typer.Option(help="Only this section: gaussian, a9a, dropping, cost, softmax, lenet or cifar10; give several."),
     ] = None,
 ) -> None:
     """What is left of staleness when servers own the linear part or look ahead. Interrupted, it goes on."""
@@ -150,14 +150,17 @@ def free_staleness(
     out.mkdir(parents=True, exist_ok=True)
     with progress_bar() as report:
         numbers = experiment.reproduce(out, sections=wanted, budget=budget, report=report)
-    if "a9a" in numbers:
-        table = Table("workers", "form", "φ", "speedup at equal MSE", "95 %", title="a9a, whitened, SGLD")
-        for row in numbers["a9a"]["speedup"]:
-            form = "compensated" if row["compensated"] else "plain"
-            interval = f"{row['low']:.1f}–{row['high']:.1f}"
-            table.add_row(f"{row['workers']}", form, row["phi"], f"{row['speedup']:.1f}", interval)
-        console.print(table)
-    if "dropping" in numbers:
+    for name in ("a9a", "softmax"):
+        if name in wanted:
+            title = f"{name}: speedup at equal MSE, with 95 % intervals"
+            table = Table("workers", "form", "φ", "in updates a worker", "in seconds", title=title)
+            for row in numbers[name]["speedup"]:
+                updates = f"{row['speedup']:.1f} ({row['low']:.1f}–{row['high']:.1f})"
+                value, low, high = row["seconds"]
+                form = "compensated" if row["compensated"] else "plain"
+                table.add_row(f"{row['workers']}", form, row["phi"], updates, f"{value:.1f} ({low:.1f}–{high:.1f})")
+            console.print(table)
+    if "dropping" in wanted:
         table = Table("policy", "correlation", "hλ", "shift / s.d.", "± s.e.", "dropped", title="Does dropping bias?")
         for row in numbers["dropping"]["rows"]:
             table.add_row(
@@ -165,12 +168,13 @@ def free_staleness(
                 f"{row['error']:.2f}", f"{row['dropped']:.0%}",
             )  # fmt: skip
         console.print(table)
-    if "lenet" in numbers:
-        table = Table("form", "workers", "largest lr that trains", title=numbers["lenet"]["title"])
-        for row in numbers["lenet"]["rows"]:
-            largest = row["largest_lr"]
-            table.add_row(row["form"], f"{row['workers']}", "none" if largest is None else f"{largest:g}")
-        console.print(table)
+    for name in ("lenet", "cifar10"):
+        if name in wanted:
+            table = Table("form", "workers", "largest lr that trains", title=numbers[name]["title"])
+            for row in numbers[name]["rows"]:
+                largest = row["largest_lr"]
+                table.add_row(row["form"], f"{row['workers']}", "none" if largest is None else f"{largest:g}")
+            console.print(table)
     written(out / "free_staleness.json", out / "free_staleness.png")
 
 

@@ -27,6 +27,7 @@ def measure(sizes: tuple[int, ...] = (124, 7_850, 431_080), batch_size: int = 64
         "linear": (SGLD(step_size=1e-4), StaleGradients(linear=1.0)),
         "look ahead": (SGHMC(step_size=1e-3, friction=10.0), StaleGradients(look_ahead="auto")),
         "both": (SGHMC(step_size=1e-3, friction=10.0), StaleGradients(linear=1.0, look_ahead="auto")),
+        "look ahead, tamed": (SGHMC(step_size=1e-3, friction=10.0), StaleGradients(look_ahead="auto", tame=0.1)),
     }
     rows = []
     for size in sizes:

@@ -3,6 +3,7 @@
 Sections are independent, and what is in the folder is not made again: interrupted, the same call goes on.
 """
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -12,14 +13,14 @@ from typing import Any
 from stalegrad._internal.numbers_file import write_numbers_and_picture
 from stalegrad._internal.progress_bar import Report
 from stalegrad._internal.version import VERSION
-from stalegrad.experiments.free_staleness import cost, dropping, gaussian, logistic, networks
+from stalegrad.experiments.free_staleness import cost, dropping, gaussian, logistic, networks, softmax
 from stalegrad.experiments.free_staleness.dropping import Settings as DroppingSettings
 from stalegrad.experiments.free_staleness.gaussian import Settings as GaussianSettings
 from stalegrad.experiments.free_staleness.kept import kept
-from stalegrad.experiments.free_staleness.logistic import Settings as LogisticSettings
+from stalegrad.experiments.free_staleness.mse import Settings as MSESettings
 from stalegrad.experiments.free_staleness.picture import draw
 
-SECTIONS = ("gaussian", "a9a", "dropping", "cost", "lenet")
+SECTIONS = ("gaussian", "a9a", "dropping", "cost", "softmax", "lenet", "cifar10")
 """In the order in which they are made: the dearest last."""
 
 
@@ -28,9 +29,11 @@ class Settings:
     """The constants of all sections."""
 
     gaussian: GaussianSettings = field(default_factory=GaussianSettings)
-    a9a: LogisticSettings = field(default_factory=LogisticSettings)
+    a9a: MSESettings = field(default_factory=MSESettings)
+    softmax: MSESettings = softmax.SOFTMAX
     dropping: DroppingSettings = field(default_factory=DroppingSettings)
     lenet: networks.Plan = networks.LENET
+    cifar10: networks.Plan = networks.CIFAR10
     cost_sizes: tuple[int, ...] = (124, 7_850, 431_080)
 
 
@@ -49,24 +52,33 @@ def reproduce(
         out: the folder.
         settings: the constants.
         sections: which to make, of :data:`SECTIONS`.
-        budget: minutes of the networks, whose chains are shorter if they would take longer.
+        budget: minutes of each network, whose chains are shorter if they would take longer.
         processes: chains of networks at a time.
         report: called with what is being done and the share that is done.
     """
     settings, begun = settings or Settings(), time.perf_counter()
-    plan = settings.lenet.within(budget)
+    plans = {"lenet": settings.lenet.within(budget), "cifar10": settings.cifar10.within(budget)}
     makers: dict[str, Callable[[], Any]] = {
         "gaussian": lambda: gaussian.measure(settings.gaussian),
         "a9a": lambda: logistic.measure(out, settings.a9a, report),
         "dropping": lambda: dropping.measure(settings.dropping),
         "cost": lambda: {"rows": cost.measure(settings.cost_sizes)},
-        "lenet": lambda: networks.measure(out, plan, processes, report),
+        "softmax": lambda: softmax.measure(out, settings.softmax, report),
+        "lenet": lambda: networks.measure(out, plans["lenet"], processes, report),
+        "cifar10": lambda: networks.measure(out, plans["cifar10"], processes, report),
     }
-    numbers: dict[str, Any] = {"stalegrad": VERSION}
+    numbers = made_before(out) | {"stalegrad": VERSION}
     for number, name in enumerate(sections):
         report(name, number / len(sections))
-        small = name not in ("a9a", "lenet")  # those keep their chains, and are put together anew
+        small = name not in ("a9a", "softmax", *plans)  # those keep their chains, and are put together anew
         numbers[name] = kept(out / "units" / f"{name}.json", makers[name]) if small else makers[name]()
     numbers["seconds"] = round(time.perf_counter() - begun, 1)
     write_numbers_and_picture(out, "free_staleness", numbers, draw)
+    return numbers
+
+
+def made_before(out: Path) -> dict[str, Any]:
+    """The sections that are in the folder already, so that those asked for are added to them."""
+    path = out / "free_staleness.json"
+    numbers: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     return numbers

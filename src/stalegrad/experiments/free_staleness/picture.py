@@ -1,4 +1,4 @@
-"""The picture of the experiment: four panels, of the sections that were made."""
+"""The picture of the experiment: panels of the sections that were made."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +15,11 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
     from matplotlib.figure import Figure
 
     panels: list[tuple[str, Callable[[dict[str, Any], Any], None]]] = [
-        ("gaussian", _gaussian), ("a9a", _bias), ("a9a", _speedup), ("dropping", _dropping), ("lenet", _lenet),
+        ("gaussian", _gaussian), ("a9a", _bias), ("a9a", _speedup), ("dropping", _dropping),
+        ("softmax", _mse), ("lenet", _network), ("lenet", _rates), ("cifar10", _network),
     ]  # fmt: skip
     made = [(numbers[name], panel) for name, panel in panels if name in numbers]
-    columns = min(3, max(1, len(made)))
+    columns = min(4, max(1, len(made)))
     rows = -(-len(made) // columns) or 1
     figure = Figure(figsize=(4.6 * columns, 3.9 * rows), layout="constrained")
     axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
@@ -99,15 +100,51 @@ def _dropping(found: dict[str, Any], axis: Any) -> None:
     axis.legend(frameon=False, fontsize=8)
 
 
-def _lenet(found: dict[str, Any], axis: Any) -> None:
-    styles = {"fresh": "k-", "plain": "C3", "straight": "C0", "expected": "C2"}
+def _mse(found: dict[str, Any], axis: Any) -> None:
+    """The MSE of the variances at the best step size against updates of each worker."""
+    styles = {(1, False): ("one worker", "k"), (16, False): ("16, plain", "C3"), (16, True): ("16, compensated", "C0")}
+    for row in found["curves"]:
+        key = (row["workers"], row["compensated"])
+        if row["phi"] == "variance" and key in styles:
+            label, colour = styles[key]
+            mse = np.array([np.nan if value is None else value for value in row["mse"]], float)
+            axis.plot(np.array(found["updates"]) / row["workers"], mse, color=colour, label=label)
+    axis.set(xscale="log", yscale="log", xlabel="updates of each worker", ylabel="MSE of the variances, best h")
+    axis.set_title(f"softmax regression, MNIST, {found['size']:,} weights", fontsize=9)
+    axis.legend(frameon=False, fontsize=8)
+
+
+_STYLES = {"fresh": "k", "plain": "C3", "ahead": "C0", "tamed": "C2"}
+
+
+def _network(found: dict[str, Any], axis: Any) -> None:
+    """Test loss against gradients at the authors' learning rate: means of the seeds that did not diverge."""
     rate = f"{found['main_lr']:g}"
     for row in found["rows"]:
         chains = [losses for losses in row["loss"][rate] if losses is not None]
         name = row["form"] if row["workers"] == 1 else f"{row['form']}, {row['workers']} workers"
-        line = styles[row["form"]] + ("" if row["workers"] < 10 else "--")
         if chains:
-            axis.plot(found["gradients"], np.mean(chains, axis=0), line, marker="o", markersize=3, label=name)
-    axis.set(xlabel="gradients", ylabel="test loss of the draw", yscale="log")
+            lost = len(row["loss"][rate]) - len(chains)
+            name += f" ({lost} diverged)" if lost else ""
+            line = "-" if row["workers"] < 10 else "--"
+            values = np.array(chains)
+            place = np.array(found["gradients"]) * (1.0 + 0.02 * list(_STYLES).index(row["form"]))
+            spread = np.abs(np.stack([values.min(0), values.max(0)]) - values.mean(0))
+            axis.errorbar(place, values.mean(0), yerr=spread, fmt=f"o{line}", color=_STYLES[row["form"]], markersize=3,
+                          capsize=2, linewidth=1, label=name)  # fmt: skip
+    axis.set(xlabel="gradients", ylabel="test loss of the draw, all seeds", yscale="log")
     axis.set_title(f"{found['title']}, lr {rate}", fontsize=9)
+    axis.legend(frameon=False, fontsize=7, handlelength=4)
+
+
+def _rates(found: dict[str, Any], axis: Any) -> None:
+    """Test loss at the end against the learning rate, of the first seed; chains that diverged are left out."""
+    for row in found["rows"]:
+        ends = [(float(rate), chains[0][-1]) for rate, chains in row["loss"].items() if chains[0] is not None]
+        name = row["form"] if row["workers"] == 1 else f"{row['form']}, {row['workers']} workers"
+        line = "o-" if row["workers"] < 10 else "s--"
+        if ends:
+            axis.plot(*zip(*ends, strict=True), line, color=_STYLES[row["form"]], markersize=4, linewidth=1, label=name)
+    axis.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="test loss of the last draw")
+    axis.set_title(f"{found['title']}: lines end where chains diverge", fontsize=9)
     axis.legend(frameon=False, fontsize=7, handlelength=4)

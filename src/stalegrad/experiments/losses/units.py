@@ -42,6 +42,7 @@ class Unit:
         temperature: 1 samples the posterior; 0 is SGD with momentum, with the prior as its weight decay.
         rule: how steps depend on staleness, one of :mod:`stalegrad.experiments.staleness_rules`.
         ahead: the course on which workers are sent ahead, see :class:`stalegrad.StaleGradients`; none if empty.
+        tame: how far a gradient may push a momentum, see there; 0 for any distance.
     """
 
     task: str
@@ -54,6 +55,7 @@ class Unit:
     temperature: float = 1.0
     rule: str = "constant"
     ahead: Course | Literal[""] = ""
+    tame: float = 0.0
 
     @property
     def name(self) -> str:
@@ -61,6 +63,7 @@ class Unit:
         kind = "" if self.temperature == 1 else f"-t{self.temperature:g}"
         kind += "" if self.rule == "constant" else f"-{self.rule}"
         kind += f"-{self.ahead}" if self.ahead else ""
+        kind += f"-tame{self.tame:g}" if self.tame else ""
         length = f"l{self.iterations}-p{self.points}"
         return f"{self.task}-w{self.workers}-s{self.chain}-r{self.seed}-{length}-lr{self.lr:g}{kind}"
 
@@ -113,6 +116,12 @@ def chain_of(unit: Unit, task: Task, model: Model) -> tuple[Array, Array, Trace]
     run = replay(
         trace, model.potential, kernel, seed=unit.run_seed,
         initial=model.start(unit.run_seed), thin=unit.updates // unit.points,
-        architecture=StaleGradients(look_ahead="auto", course=unit.ahead) if unit.ahead else None,
+        architecture=_architecture(unit),
     )  # fmt: skip
     return run.draws[0], run.step_sizes[0], run.trace
+
+
+def _architecture(unit: Unit) -> StaleGradients:
+    if not unit.ahead:
+        return StaleGradients(tame=unit.tame)
+    return StaleGradients(look_ahead="auto", course=unit.ahead, tame=unit.tame)
