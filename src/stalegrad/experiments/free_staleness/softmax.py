@@ -24,7 +24,7 @@ from stalegrad.protocol.trace import Trace
 from stalegrad.runs.sample import replay
 
 SOFTMAX = Settings(
-    name="softmax", workers=(1, 16), runs=6, steps=1000, thin=10, batch_size=500, step_sizes=(0.004, 0.008, 0.016),
+    name="softmax", workers=(1, 16), runs=5, steps=700, thin=10, batch_size=500, step_sizes=(0.008, 0.016),
     common_step=0.008, relaxations=2.0, truth_steps=160,
 )  # fmt: skip
 _TRUTH_CHAINS = 5

@@ -97,7 +97,7 @@ class StaleGradients(Architecture):
         return part.along(direction) if part else 0.0
 
     def residual(self, potential: Potential) -> Potential | None:
-        """U(θ) − θᵀAθ/2."""
+        """The model U(θ) − θᵀAθ/2, whose gradient is what workers answer with."""
         return Residual(potential, self._part) if self._part else None
 
     def updates_ahead(self, workers: int) -> float:
