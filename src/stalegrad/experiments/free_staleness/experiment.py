@@ -52,20 +52,21 @@ def reproduce(
         out: the folder.
         settings: the constants.
         sections: which to make, of :data:`SECTIONS`.
-        budget: minutes of each network, whose chains are shorter if they would take longer.
+        budget: minutes after which no further chain of a network is begun; another call goes on.
         processes: chains of networks at a time.
         report: called with what is being done and the share that is done.
     """
     settings, begun = settings or Settings(), time.perf_counter()
-    plans = {"lenet": settings.lenet.within(budget), "cifar10": settings.cifar10.within(budget)}
+    plans = {"lenet": settings.lenet, "cifar10": settings.cifar10}
+    hurry: dict[str, Any] = {"budget": budget, "processes": processes}
     makers: dict[str, Callable[[], Any]] = {
         "gaussian": lambda: gaussian.measure(settings.gaussian),
         "a9a": lambda: logistic.measure(out, settings.a9a, report),
         "dropping": lambda: dropping.measure(settings.dropping),
         "cost": lambda: {"rows": cost.measure(settings.cost_sizes)},
         "softmax": lambda: softmax.measure(out, settings.softmax, report),
-        "lenet": lambda: networks.measure(out, plans["lenet"], processes, report),
-        "cifar10": lambda: networks.measure(out, plans["cifar10"], processes, report),
+        "lenet": lambda: networks.measure(out, plans["lenet"], report, **hurry),
+        "cifar10": lambda: networks.measure(out, plans["cifar10"], report, **hurry),
     }
     numbers = made_before(out) | {"stalegrad": VERSION}
     for number, name in enumerate(sections):

@@ -8,8 +8,9 @@ workers; *ahead*, W workers that are sent ahead on a straight course; *tamed*, t
 The paper's own failure is that on CIFAR-10 six and nine workers do worse than four at equal iterations of each worker.
 """
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import log
 from pathlib import Path
 from typing import Any
@@ -60,13 +61,6 @@ class Plan:
         """How many gradients each chain takes."""
         return _STRIDE * self.strides
 
-    def within(self, minutes: float | None) -> "Plan":
-        """The same with chains that are shorter, if the whole would take longer than so many core minutes."""
-        if minutes is None:
-            return self
-        each = TASKS[self.task].machine.gradient * _STRIDE * len(self.units())
-        return replace(self, strides=int(max(1, min(self.strides, 60 * minutes / each))))
-
     def unit(self, form: tuple[str, int], rate: float, seed: int) -> Unit:
         """The chain of a form, a learning rate and a seed."""
         name, workers = form
@@ -107,41 +101,50 @@ CIFAR10 = Plan("cifar10", (0.0001, 0.0003, 0.001), 0.001, seeds=3, strides=1, fa
 """The authors' learning rate is 0.001 for both."""
 
 
-def measure(out: Path, plan: Plan, processes: int, report: Report) -> dict[str, Any]:
+def measure(
+    out: Path, plan: Plan, report: Report, *, budget: float | None = None, processes: int = 1
+) -> dict[str, Any]:
     """The test losses of every chain, and the largest learning rate at which each form trains.
 
     Args:
         out: the experiment's folder; chains that are in it are not made again.
         plan: which chains.
-        processes: how many at a time.
         report: called with what is being done and the share that is done.
+        budget: minutes after which no further chain is begun, so that those that are missing are left for another call;
+            0 to look at what is there. None for as long as it takes.
+        processes: how many chains at a time, without a budget.
     """
     folder = UnitFolder(out, execute_briefly, processes)
-    results = folder.results(plan.units(), report)
+    wanted = [*plan.units(), *plan.failure_units()]
+    if budget is None:
+        results = folder.results(wanted, report)
+    else:
+        end = time.monotonic() + 60 * budget
+        results = {}
+        for unit in wanted:
+            if folder.made(unit) or time.monotonic() < end:
+                results |= folder.results([unit], report)
     rows = []
     for form in plan.forms:
         found = {rate: _losses(plan, results, form, rate) for rate in plan.rates}
-        trained = [rate for rate, losses in found.items() if all(_trains(each) for each in losses)]
+        trained = [rate for rate, losses in found.items() if losses and all(_trains(each) for each in losses)]
         rows.append(
             {
                 "form": form[0], "workers": form[1], "loss": {f"{rate:g}": losses for rate, losses in found.items()},
                 "largest_lr": max(trained, default=None),
             }
         )  # fmt: skip
-    numbers: dict[str, Any] = {
+    seconds = sum(each["seconds"] + each.get("seconds_of_losses", 0.0) for each in results.values())
+    return {
         "title": TASKS[plan.task].title, "main_lr": plan.main_rate, "lr": list(plan.rates), "seeds": plan.seeds,
         "gradients": [_STRIDE * (k + 1) for k in range(plan.strides)], "rows": rows,
-    }  # fmt: skip
-    if plan.failure is not None:
-        failed = folder.results(plan.failure_units(), report)
-        numbers["failure"] = [
+        "failure": [
             {"form": _form_of(unit), "workers": unit.workers, "iterations": unit.iterations, "lr": unit.lr,
-             "loss": failed[unit].get("loss")}
-            for unit in plan.failure_units()
-        ]  # fmt: skip
-        results = results | failed
-    seconds = sum(each["seconds"] + each.get("seconds_of_losses", 0.0) for each in results.values())
-    return {**numbers, "core_minutes": seconds / 60}
+             "loss": results[unit].get("loss")}
+            for unit in plan.failure_units() if unit in results
+        ],
+        "chains": [len(results), len(wanted)], "core_minutes": seconds / 60,
+    }  # fmt: skip
 
 
 def execute_briefly(unit: Unit) -> dict[str, Any]:
@@ -157,9 +160,9 @@ def _form_of(unit: Unit) -> str:
 def _losses(
     plan: Plan, results: dict[Unit, dict[str, Any]], form: tuple[str, int], rate: float
 ) -> list[list[float] | None]:
-    """Test loss after every stride, of each seed; None for a chain that diverged."""
-    seeds = range(plan.seeds if rate == plan.main_rate else 1)
-    return [results[plan.unit(form, rate, seed)].get("loss") for seed in seeds]
+    """Test loss after every stride, of each seed that was made; None for a chain that diverged."""
+    units = [plan.unit(form, rate, seed) for seed in range(plan.seeds if rate == plan.main_rate else 1)]
+    return [results[unit].get("loss") for unit in units if unit in results]
 
 
 def _trains(losses: Sequence[float] | None) -> bool:

@@ -140,7 +140,9 @@ def _network(found: dict[str, Any], axis: Any) -> None:
 def _rates(found: dict[str, Any], axis: Any) -> None:
     """Test loss at the end against the learning rate, of the first seed; chains that diverged are left out."""
     for row in found["rows"]:
-        ends = [(float(rate), chains[0][-1]) for rate, chains in row["loss"].items() if chains[0] is not None]
+        ends = [
+            (float(rate), chains[0][-1]) for rate, chains in row["loss"].items() if chains and chains[0] is not None
+        ]
         name = row["form"] if row["workers"] == 1 else f"{row['form']}, {row['workers']} workers"
         line = "o-" if row["workers"] < 10 else "s--"
         if ends:

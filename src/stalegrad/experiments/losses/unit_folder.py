@@ -34,6 +34,10 @@ class UnitFolder:
         """An array that the unit has given beside its numbers."""
         return np.asarray(np.load(self._path(unit, f".{name}.npy")))
 
+    def made(self, unit: Unit) -> bool:
+        """Whether its numbers are there."""
+        return self._path(unit).exists()
+
     def results(self, units: Iterable[Unit], report: Report) -> dict[Unit, dict[str, Any]]:
         """The numbers of all units: read where they are there, else executed, the long ones first."""
         wanted = sorted(set(units), key=lambda unit: (-unit.updates, unit))
