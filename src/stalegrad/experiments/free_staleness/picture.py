@@ -120,6 +120,9 @@ _STYLES = {"fresh": "k", "plain": "C3", "ahead": "C0", "tamed": "C2"}
 def _network(found: dict[str, Any], axis: Any) -> None:
     """Test loss against gradients at the authors' learning rate: means of the seeds that did not diverge."""
     rate = f"{found['main_lr']:g}"
+    if len(found["gradients"]) == 1:
+        _ends(found, rate, axis)
+        return
     for row in found["rows"]:
         chains = [losses for losses in row["loss"][rate] if losses is not None]
         name = row["form"] if row["workers"] == 1 else f"{row['form']}, {row['workers']} workers"
@@ -135,6 +138,22 @@ def _network(found: dict[str, Any], axis: Any) -> None:
     axis.set(xlabel="gradients", ylabel="test loss of the draw, all seeds", yscale="log")
     axis.set_title(f"{found['title']}, lr {rate}", fontsize=9)
     axis.legend(frameon=False, fontsize=7, handlelength=4)
+
+
+def _ends(found: dict[str, Any], rate: str, axis: Any) -> None:
+    """The test loss of each seed by form, with a cross at the top for each chain that diverged."""
+    rows = found["rows"]
+    losses = [losses[-1] for row in rows for losses in row["loss"][rate] if losses is not None]
+    top = 1.03 * max(losses, default=1.0)
+    for place, row in enumerate(rows):
+        for chain in row["loss"][rate]:
+            value, mark = (top, "x") if chain is None else (chain[-1], "o")
+            axis.plot(place, value, mark, color=_STYLES[row["form"]], markersize=6)
+    names = [row["form"] if row["workers"] == 1 else f"{row['form']}\n{row['workers']}" for row in rows]
+    axis.set_xticks(range(len(rows)), names, fontsize=7)
+    axis.axhline(np.log(10), color="0.5", linestyle=":")
+    axis.set(ylabel=f"test loss after {found['gradients'][0]} gradients")
+    axis.set_title(f"{found['title']}, lr {rate}\n× diverged, dotted: guessing", fontsize=9)
 
 
 def _rates(found: dict[str, Any], axis: Any) -> None:
