@@ -24,6 +24,7 @@ class Classic:
         whiten: for NUTS, from sites z that have about unit curvature to the model's, a linear map; None for the model
             as it is.
         nuts: chains, draws for adaptation and draws of the reference.
+        acceptance: that NUTS adapts its step for: higher where the posterior has narrow places.
     """
 
     model: Callable[..., Any]
@@ -34,6 +35,7 @@ class Classic:
     to_sites: Callable[[Values], Values] | None = None
     whiten: Callable[[Values], Values] | None = None
     nuts: tuple[int, int, int] = (8, 600, 1000)
+    acceptance: float = 0.9
 
     def potential(self) -> Any:
         """As a user makes it: ``from_numpyro`` and nothing else."""

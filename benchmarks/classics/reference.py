@@ -47,8 +47,7 @@ def nuts(classic: Classic, seed: int = 0) -> tuple[dict[str, Summary], dict[str,
     sampled = classic.reference_model or classic.model
     start = None
     if classic.whiten is None:
-        # A smaller step than usual: some of these posteriors have narrow places.
-        kernel = NUTS(sampled, dense_mass=True, target_accept_prob=0.9)
+        kernel = NUTS(sampled, dense_mass=True, target_accept_prob=classic.acceptance)
     else:
         energy, origin = _whitened(classic)
         kernel, start = NUTS(potential_fn=energy), jax.tree.map(lambda leaf: np.stack([leaf] * chains), origin)

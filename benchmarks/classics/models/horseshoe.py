@@ -32,4 +32,5 @@ def horseshoe() -> Classic:
     x = rng.normal(size=(200, 15))
     beta = np.zeros(15)
     beta[[2, 7, 11]] = 1.5, -1.0, 0.6
-    return Classic(model, {"x": x, "y": x @ beta + rng.normal(0, 1.0, 200)}, batch_size=50, nuts=(8, 1000, 2000))
+    data = {"x": x, "y": x @ beta + rng.normal(0, 1.0, 200)}
+    return Classic(model, data, batch_size=50, nuts=(8, 1500, 4000), acceptance=0.99)
