@@ -1,0 +1,53 @@
+"""Steps that chains do not stand are shortened, and other modes are found."""
+
+import numpy as np
+import pytest
+
+import stalegrad as sg
+from stalegrad.potentials.coordinates import Coordinates
+from stalegrad.potentials.wrappers.whitened import InCoordinates
+from stalegrad.protocol.architectures import StaleGradients
+from stalegrad.runs.warmup.modes import other_mode
+from stalegrad.runs.warmup.trial import stood
+
+from .given import Given, two_wells
+
+DRAWS = np.random.default_rng(0).normal(size=(4, 50, 2))
+TURNING = StaleGradients(linear=1.0, look_ahead="auto", course="turning")
+
+
+def coordinates(centre, scale):
+    return Coordinates(np.asarray(centre, np.float64), scale=np.asarray(scale, np.float64))
+
+
+def tried(slope, step, workers):
+    target = InCoordinates(Given(slope, 2), coordinates([0.0, 0.0], [1.0, 1.0]))
+    kernel = sg.Harmonic(step_size=step, friction=0.7)
+    return stood(
+        kernel, target, DRAWS, TURNING, workers=workers, staleness=workers - 1, steps=1600, seed=0
+    )[0].step_size  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_on_a_normal_posterior_a_step_stands(workers):
+    assert tried(lambda theta: theta, 0.5, workers) == 0.5
+
+
+def test_a_step_that_a_steep_wall_does_not_forgive_is_shortened():
+    def wall(theta):
+        return theta + np.where(theta > 1, 200 * (theta - 1), 0.0)
+
+    assert tried(wall, 0.5, 1) < 0.25
+    assert tried(wall, 0.5, 4) < tried(wall, 0.5, 1)
+
+
+def test_another_mode_is_found_with_how_high_it_is():
+    around = coordinates([1.0, 0.0], [1 / np.sqrt(32), 1.0])
+    found = other_mode(Given(two_wells, 2), around, DRAWS, seed=0)
+    assert found is not None
+    assert found.distance == pytest.approx(2 * np.sqrt(32), rel=0.05)
+    assert found.height == pytest.approx(0.0, abs=0.01)
+
+
+def test_there_is_no_other_mode_where_there_is_one_alone():
+    assert other_mode(Given(lambda theta: theta + theta**3, 2), coordinates([0, 0], [1, 1]), DRAWS, seed=0) is None
