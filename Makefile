@@ -18,6 +18,8 @@ WORKERS ?= auto
 # Tests of MPI and Ray start many processes and wait for timeouts: they run apart, one after the other, in a process that
 # has not imported JAX, because Ray forks it.
 CLUSTERS := tests/engines/clusters
+# Tests that need a browser, notebooks and others' readers have packages that nobody else needs.
+BROWSER := tests/browser
 DEMO    ?= demo-output
 # The benchmarks have peers that nobody else needs, and an environment of their own for them.
 BENCH   := .venv-bench
@@ -36,7 +38,7 @@ SOAK_OPTIONS ?=
 MUTATE_OPTIONS ?=
 ORDER   ?= 1
 
-.PHONY: help demo test pytest test-long test-clusters test-again test-lowest test-alone mutate soak check-statistics lint format bench clean distclean
+.PHONY: help demo test pytest test-long test-clusters test-browser test-again test-lowest test-alone mutate soak check-statistics lint format bench clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,13 +51,16 @@ test: $(VENV)/.installed-test  ## install everything for development in .venv, c
 
 # Beside lint, which takes one core for most of a minute. The + lets its output through at once, lint's comes in one piece.
 pytest: $(VENV)/.installed-test
-	+$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS) -m "not long"
+	+$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS) --ignore $(BROWSER) -m "not long"
 
 test-long: $(VENV)/.installed-test  ## the tests that take longer: statistics of the samplers, kills, experiments, examples, benchmarks (10 minutes)
-	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS) -m long
+	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS) --ignore $(BROWSER) -m long
 
 test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (6 minutes, most of it waiting)
 	$(BIN)/python -m pytest $(CLUSTERS)
+
+test-browser: $(VENV)/.installed-browser  ## the live page in Chromium, notebooks, and what TensorBoard and MLflow read (apt-get install chromium chromium-driver; pictures in browser-output/)
+	$(BIN)/python -m pytest $(BROWSER)
 
 test-again: lint  ## style and types, and the tests that failed last, one after the other
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
@@ -92,7 +97,7 @@ bench: $(BENCH)/.installed  ## time stalegrad beside its peers, in .venv-bench, 
 	$(BENCH)/bin/python benchmarks/suite.py $(if $(QUICK),--quick) $(BENCH_OPTIONS)
 
 clean:  ## remove caches and results; keep .venv
-	rm -rf $(DEMO) bench-output soak-output build dist .hypothesis .import_linter_cache .mutate .mypy_cache .numba_cache .pytest_cache .ruff_cache
+	rm -rf $(DEMO) bench-output browser-output soak-output build dist .hypothesis .import_linter_cache .mutate .mypy_cache .numba_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean  ## remove .venv, .venv-bench and .venv-lowest as well
@@ -108,6 +113,10 @@ $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[test]'
 	@touch $@ $(VENV)/.installed-demo
+
+$(VENV)/.installed-browser: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[browser]'
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed-demo
 
 $(BENCH)/.installed: pyproject.toml constraints.txt | $(BENCH)/bin/python
 	$(BENCH)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'

@@ -6,7 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from stalegrad._internal.look.card import Card, Kind
 from stalegrad._internal.numbers_file import without_nan, write_numbers
+from stalegrad._internal.text import duration
 from stalegrad._internal.validation import real_number, whole_number
 from stalegrad.analysis.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
 from stalegrad.analysis.diagnostics.evidence import NotChecked
@@ -18,7 +20,7 @@ from stalegrad.planning.calibration import Calibration, Measured, Report, calibr
 from stalegrad.planning.cluster import Cluster
 from stalegrad.planning.contention import Bound, predict_here
 from stalegrad.planning.row import Row
-from stalegrad.planning.step_sizes import StepSizes, measure_step_sizes
+from stalegrad.planning.step_sizes import StepSizes, error_text, measure_step_sizes
 from stalegrad.potentials import Potential
 from stalegrad.runs.jobs import JobFile
 
@@ -64,6 +66,28 @@ class Forecast:
         }
         plain: dict[str, Any] = without_nan(table)
         return plain
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: what is recommended and why, and a line for every number of workers."""
+        advice = self.advice
+        facts = [
+            (f"{advice.servers} × {advice.workers}", "chains × workers"), (f"{advice.steps:,}", "updates a chain"),
+            (f"{advice.batch_size:,}", "data a minibatch"), (f"{advice.step_size_factor:.3g} ×", "the job's step size"),
+            (duration(advice.seconds), "on the cluster"), (f"{advice.core_hours:.3g}", "core hours"),
+        ]  # fmt: skip
+        rows = [
+            (
+                f"{row.workers:,}", f"{row.cluster.mean_staleness:.1f}", f"{row.cluster.updates_per_second:,.0f}",
+                f"{row.cluster.speedup:.1f}", f"{row.cluster.server_busy:.0%}", error_text(row.error),
+                "" if row.here is None else f"{row.here.updates_per_second:,.0f}",
+            )
+            for row in self.rows
+        ]  # fmt: skip
+        headings = ("workers", "mean τ", "updates/s", "speedup", "server busy", "variance off", "updates/s here")
+        notes: list[tuple[Kind, str]] = [("warning", text) for text in advice.warnings]
+        notes += [("", text) for text in advice.reasons]
+        notes += [("soft", f"The step size was not checked: {self.unchecked}.")] if self.unchecked else []
+        return Card("Plan", "", facts, headings=headings, rows=rows, notes=notes).html()
 
     def save(self, out: Path) -> tuple[Path, Path]:
         """Write plan.json and scaling.png into the folder ``out``."""

@@ -17,6 +17,8 @@ import numpy as np
 
 from stalegrad._internal.errors import ArgumentError, TraceError
 from stalegrad._internal.files import write
+from stalegrad._internal.look.card import Card
+from stalegrad._internal.text import duration
 from stalegrad._internal.types import Array
 from stalegrad._internal.validation import real_number, whole_number
 from stalegrad.kernels.noise import MAX_SEED
@@ -25,6 +27,7 @@ from stalegrad.protocol.architectures import Architecture, Cost, StaleGradients
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import Thinning
 from stalegrad.protocol.run_record import RunRecord
+from stalegrad.protocol.staleness_counts import StalenessCounts
 
 _FORMAT = "stalegrad-trace-2"
 _WITH_COORDINATES = "stalegrad-trace-3"  # earlier versions would take its z for θ, and must not read it
@@ -68,6 +71,47 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.chains)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the chains, who worked for them, and how stale their gradients were."""
+        return self.card().html()
+
+    def card(self, title: str = "Trace", *facts: tuple[str, str]) -> Card:
+        """The same as a card, with other facts in front."""
+        counts = [chain.staleness_counts for chain in self.chains]
+        both = StalenessCounts.together(counts)
+        seconds = max((chain.seconds for chain in self.chains), default=0.0)
+        settings = None if self.record is None else self.record.settings
+        shown = [
+            *facts, (f"{len(self)} × {self.workers}", "chains × workers"), (f"{both.arrived:,}", "gradients"),
+            (f"{both.mean:.2f}", f"mean staleness, largest {both.largest}"),
+            (f"{1 - both.accepted / max(both.arrived, 1):.1%}", "dropped"),
+            *([(duration(seconds), "until the last one")] if seconds else []),
+        ]  # fmt: skip
+        rows = [
+            (
+                f"chain {s}",
+                f"{each.accepted:,}",
+                f"{each.arrived - each.accepted:,}",
+                f"{each.mean:.2f}",
+                str(each.largest),
+            )
+            for s, each in enumerate(counts)
+        ]
+        made = (
+            ""
+            if self.record is None
+            else f"{self.record.kernels[0].get('name', '')} on {self.record.engine.get('name', '')}"
+        )
+        bound = (
+            ""
+            if settings is None or settings.max_staleness is None
+            else f", τ ≤ {settings.max_staleness} ({settings.policy})"
+        )
+        headings = ("", "updates", "dropped", "mean τ", "max τ")
+        return Card(
+            title, f"{made}{bound}, seed {self.seed}", shown, headings=headings, rows=rows if len(rows) <= 16 else ()
+        )
 
     @property
     def thinning(self) -> Thinning:

@@ -43,7 +43,8 @@ class Onlookers:
         """Run the job while they look on. Those of other processes of a team do not."""
         if not prepared.team.leads or not (self.progress or self.observers or self.watch):
             return prepared.engine.run(job)
-        from stalegrad.runs.progress import RunningAverages, verdict  # rich takes a while to import
+        from stalegrad.runs.notebook import NotebookProgress, in_notebook
+        from stalegrad.runs.progress import Progress, RunningAverages, verdict  # rich takes a while to import
 
         settings, averages = prepared.settings, None
         with ExitStack() as stack:
@@ -53,9 +54,8 @@ class Onlookers:
                 )
             finish = self._observed(stack, prepared, job, recorder, averages, store)
             if self.progress:
-                from stalegrad.runs.progress import progress_display
-
-                stack.enter_context(progress_display(job.status, settings.steps, averages))
+                display = NotebookProgress if in_notebook() else Progress
+                stack.enter_context(display(job.status, settings.steps, averages))
             if averages is not None:
                 stack.enter_context(averages)
             try:
@@ -84,11 +84,14 @@ class Onlookers:
         from stalegrad.runs.observers.audience import Audience
         from stalegrad.runs.observers.sampler import Sampler
         from stalegrad.runs.observers.snapshot import Happening
+        from stalegrad.runs.observers.stored import StoredSource
 
         source = live_source(prepared, job, recorder, averages, store)
         observers = list(self.observers)
         audience = Audience(observers, lambda: sampler.latest)
         sampler = Sampler(source, tell=audience.tell)
+        if store is not None and any(past.rows for past in job.past):
+            sampler.remember(StoredSource(store))
         if self.watch is not None:
             from stalegrad.runs.watch.opening import open_page
 

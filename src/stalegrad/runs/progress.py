@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
 import numpy as np
@@ -234,13 +233,6 @@ class Progress:
     def _print_lines(self) -> None:
         while not self._stop.wait(_LINE):
             self._console.print(Text(printable(self.line())), soft_wrap=True)
-
-
-def progress_display(
-    statuses: Sequence[ChainStatus], steps: int, averages: RunningAverages | None
-) -> AbstractContextManager[Any]:
-    """What shows a run while the ``with`` block is under way, where this program runs."""
-    return Progress(statuses, steps, averages)
 
 
 def verdict(timing: Timing, servers: int, workers: int, cores: int) -> str:

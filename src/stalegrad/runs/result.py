@@ -294,6 +294,33 @@ class Run:
             problem, remedy = f"holds {self.draws.shape[0]} repetitions", f"Take one: run.repetition(0).{what}(...)."
             raise ArgumentError("run", self, problem, remedy)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: draws, staleness and faults, and what some parameters say."""
+        from stalegrad.runs.summary import summarise  # which imports this module
+
+        draws = "draws of a chain" if not self._repeated else f"draws of a chain, in {self.draws.shape[0]} repetitions"
+        card = self.trace.card("Run", (f"{self.draws.shape[-2]:,}", draws), (f"{self.draws.shape[-1]:,}", "parameters"))
+        card.facts = [*card.facts, *([(f"{len(self.events):,}", "faults of workers")] if self.events else [])]
+        card.notes = [("warning", "Interrupted before its end.")] if self.interrupted else []
+        found = () if self._repeated else summarise(self, 8).parameters
+        chains, headings = list(card.rows), card.headings
+        if found:
+            card.headings = ("parameter", "mean", "Monte Carlo error", "std. deviation", "R-hat", "effective draws")
+            card.rows = [
+                (p.name, f"{p.mean:.4g}", _known(p.standard_error, ".2g"), f"{p.deviation:.3g}", _known(p.rhat, ".3f"),
+                 _known(p.ess, ",.0f"))
+                for p in found
+            ]  # fmt: skip
+            some = (
+                f"{len(found)} of {self.draws.shape[-1]:,} parameters, from all over."
+                if len(found) < self.draws.shape[-1]
+                else ""
+            )
+            card.notes = [*card.notes, ("soft", f"{some} run.diagnose(potential) says how far to trust it.".strip())]
+        else:
+            card.rows, card.headings = chains, headings
+        return card.html()
+
     def __repr__(self) -> str:
         shape = " × ".join(map(str, self.draws.shape))
         counts = StalenessCounts.together(chain.staleness_counts for chain in self.trace.chains)
@@ -309,6 +336,10 @@ class RunFailed(StalegradError, RuntimeError):
     def __init__(self, reason: str, run: Run) -> None:
         super().__init__(f"{reason}. All {run.draws.shape[-2]:,} draws so far are in the exception's .run")
         self.run = run
+
+
+def _known(value: float, form: str) -> str:
+    return format(value, form) if np.isfinite(value) else "–"
 
 
 def _by_chain(phi: TestFunction, block: Array, batched: bool) -> Array:

@@ -347,9 +347,15 @@ def _print_findings(
     """
     each = sum(chain.steps for chain in run.trace.chains) // (len(kernels) * run.trace.workers)
     budget = min(max(each // 20, FEWEST_GRADIENTS), MOST_GRADIENTS)
+    from stalegrad.runs.notebook import in_notebook, show
+
     affordable = not run.interrupted and each >= 10 * budget
     try:
-        text = str(run.diagnose(potential if affordable else None, kernels, functions, gradients=budget))
+        findings = run.diagnose(potential if affordable else None, kernels, functions, gradients=budget)
+        if in_notebook():
+            show(findings)
+            return
+        text = str(findings)
     except (Exception, KeyboardInterrupt) as problem:
         text = f"no diagnosis ({type(problem).__name__}: {problem})"
     print(printable(text), file=sys.stderr)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from stalegrad._internal.look.card import Card, Kind
 from stalegrad._internal.numbers_file import without_nan
 from stalegrad._internal.text import printable
 from stalegrad.analysis.diagnostics.recommendation import NOTHING, Advice, Recommendation
@@ -175,6 +176,24 @@ class Findings(Sequence[Finding]):
             table.add_row(name, "", "", Text(printable(f"not checked: {reason}"), "dim"))
         below = [*self.findings, *([] if self.recommendation is None else [self.recommendation])]
         return Group(table, *(Text(printable(f"\n{each}")) for each in below))
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the verdict, every figure against its limit, what is wrong and what to do."""
+        wrong = {finding.name: finding for finding in self.findings}
+        rows = [
+            (m.name, f"{m.figure:.3g}", f"{m.limit:.3g}", wrong[m.name].severity if m.name in wrong else "ok")
+            for m in self.measurements
+        ]
+        verdict = self._all_is_well() if self.ok else f"{len(self)} finding{'s' * (len(self) != 1)}"
+        notes: list[tuple[Kind, str]] = [
+            (f.severity, f"{f.name}: {f.measurement.what}. {f.why} {f.remedy}") for f in self
+        ]
+        notes += [("soft", f"Not checked: {self.unchecked()}.")] if self.skipped else []
+        advice = "" if self.recommendation is None else str(self.recommendation)
+        card = Card(
+            "Diagnosis", verdict, headings=("check", "figure", "limit", ""), rows=rows, notes=notes, code=advice
+        )
+        return card.html()
 
     def _all_is_well(self) -> str:
         made = len(self.measurements)

@@ -8,9 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.look.card import Card
 from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates.draws import Draws, weighted_draws
 from stalegrad.analysis.estimates.monte_carlo_error import error_of_average
+
+_SHOWN = 20  # entries of an estimate, in notebooks
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +43,22 @@ class Estimate:
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return np.array(self.value, dtype=dtype, copy=copy)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: φ̂ with its standard error, and by how much the chains differ."""
+        values, errors = np.ravel(self.value), np.ravel(self.standard_error)
+        chains = (
+            np.reshape(self.chains, (len(self.weights), -1)) if np.size(self.chains) else np.empty((0, values.size))
+        )
+        own = len(self.weights) if 1 < len(self.weights) <= 8 and chains.shape[1:] == (values.size,) else 0
+        rows = [
+            (str(k), plus_minus(float(v), float(e)), *(f"{x:.5g}" for x in chains[:own, k]))
+            for k, (v, e) in enumerate(zip(values[:_SHOWN], errors[:_SHOWN], strict=True))
+        ]
+        more = f"{values.size - _SHOWN:,} more entries are not shown." if values.size > _SHOWN else ""
+        headings = ("entry", "φ̂ ± Monte Carlo error", *(f"chain {s}" for s in range(own)))
+        shape = "" if np.ndim(self.value) == 0 else f"of shape {np.shape(self.value)}"
+        return Card("Estimate", shape, headings=headings, rows=rows, notes=[("soft", more)]).html()
 
     def __repr__(self) -> str:
         values, errors = np.ravel(self.value), np.ravel(self.standard_error)

@@ -130,6 +130,13 @@ class Sampler:
                 log.warning("the run could not be looked at, and goes on", exc_info=True)
             self._problem = True
 
+    def remember(self, past: Source) -> None:
+        """Put the rows of earlier sessions into the pictures, before the first look at the present one."""
+        for chain in range(past.servers):
+            total, rows = past.rows(chain, 0, ROWS)
+            if rows is not None and chain < self.source.servers:
+                self.tally.add(chain, rows, total)
+
     def look(self) -> Snapshot:
         """Make a snapshot now, whatever the pace."""
         with self._looking:

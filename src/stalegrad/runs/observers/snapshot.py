@@ -10,7 +10,7 @@ from stalegrad._internal.numbers_file import without_nan
 from stalegrad._internal.tables import Table
 from stalegrad.runs.observers.pictures import Pictures
 
-_NOT_IN_TAGS = re.compile(r"[^A-Za-z0-9_.\-/ ]")
+_NOT_IN_TAGS = re.compile(r"[^A-Za-z0-9_.\-/]")
 
 
 @dataclass(frozen=True)
@@ -163,9 +163,9 @@ def tag(name: str) -> str:
     """A user's name without characters that some tool refuses.
 
     >>> tag("weights[0, 3]")
-    'weights.0. 3.'
+    'weights.0._3.'
     """
-    return _NOT_IN_TAGS.sub(".", name)
+    return _NOT_IN_TAGS.sub(".", name.replace(" ", "_"))
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,7 @@ class Page:
         tokens = Tokens.make(control=stop is not None, of=secret)
         app = application(Content(sampler), tokens, Hosts(options.host, options.names), stop=stop, port=port)
         config = uvicorn.Config(
-            app, log_level="error", access_log=False, lifespan="off", ws="none", http="h11", loop="asyncio",
+            app, log_level="critical", access_log=False, lifespan="off", ws="none", http="h11", loop="asyncio",
             server_header=False, timeout_graceful_shutdown=1,
         )  # fmt: skip
         server = uvicorn.Server(config)

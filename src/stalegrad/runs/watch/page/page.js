@@ -159,8 +159,9 @@ const drawing = {
   },
   events() {
     const list = $("event-list"), open = new Set([...list.querySelectorAll("details[open]")].map((d) => d.dataset.key));
-    const items = [...run.events].reverse().map((event, index) => {
-      const item = element("li", null, { class: event.kind }), box = element("div", event.text);
+    const items = gathered([...run.events].reverse()).map(({ event, index, earlier }) => {
+      const more = earlier ? ` (and ${count(earlier)} checkpoint${earlier === 1 ? "" : "s"} before)` : "";
+      const item = element("li", null, { class: event.kind }), box = element("div", event.text + more);
       item.append(element("time", duration(event.seconds)), box);
       if (event.details && event.details.trim() !== event.text) {
         const details = element("details", null), key = String(run.events.length - index);
@@ -185,6 +186,17 @@ const drawing = {
     $("recipe-table").replaceChildren(body);
   },
 };
+
+// Checkpoints that follow each other are one line.
+function gathered(events) {
+  const found = [];
+  events.forEach((event, index) => {
+    const last = found[found.length - 1];
+    if (last && last.event.kind === "checkpoint" && event.kind === "checkpoint") last.earlier += 1;
+    else found.push({ event, index, earlier: 0 });
+  });
+  return found;
+}
 
 function overTime(pictures, values) {
   if (!values || !values.length) return null;
