@@ -4,8 +4,9 @@
 
 Logistic regression on a9a by two threads, where an update takes microseconds, and LeNet on MNIST by two processes,
 where a gradient takes milliseconds. Runs without and with the page take turns; what is printed is the ratio within each
-pair and the median. A page that is open is a client in a process of its own that reads all events; what a browser spends on
-drawing is the browser's, and not in it. Sampler, page and client take cores from the workers like everything else here.
+pair and the median. A page that is open is a client in a process of its own that reads all events; what a browser
+spends on drawing is the browser's, and not in it. Sampler, page and client take cores from the workers
+like everything else here.
 """
 
 import argparse

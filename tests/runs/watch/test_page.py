@@ -237,9 +237,10 @@ class TestContent:
     def test_aggregates_stay_small(self, tmp_path):
         """64 workers and ten million gradients: what a browser is sent does not grow with them."""
         from stalegrad.protocol.chain_trace import unchecked
-        from stalegrad.runs.observers.pictures import Tally
+        from stalegrad.protocol.trace_bins import TraceBins
+        from stalegrad.runs.observers.pictures import binned
 
-        tally, rows = Tally(1, 64), 1 << 14
+        tally, rows = TraceBins(1, 64), 1 << 14
         random = np.random.Generator(np.random.Philox(3))
         for block in range(40):
             time = np.sort(random.uniform(block, block + 1, rows))
@@ -248,7 +249,7 @@ class TestContent:
                 staleness=random.poisson(63, rows).astype(np.int32), accepted=random.random(rows) < 0.9, time=time,
                 gradient_seconds=np.full(rows, 2.4e-4, np.float32),
             ), 250_000)  # fmt: skip
-        table = tally.table()
+        table = binned(tally)
         assert table["total"] == 10_000_000
         assert len(json.dumps(table)) < 150_000
         assert np.mean(table["rate"][1:-1]) == pytest.approx(250_000, rel=0.01)

@@ -19,6 +19,7 @@ from stalegrad.analysis.plots.staleness import draw_staleness, draw_staleness_by
 from stalegrad.analysis.plots.style import DARK, LIGHT, Picture, Theme, png
 from stalegrad.analysis.plots.throughput import draw_throughput
 from stalegrad.analysis.plots.traces import draw_traces
+from stalegrad.analysis.plots.workers import draw_staleness_over_time, draw_workers
 from stalegrad.analysis.sampled import Sampled
 
 __all__ = [
@@ -37,8 +38,10 @@ __all__ = [
     "draw_running_average",
     "draw_staleness",
     "draw_staleness_by_worker",
+    "draw_staleness_over_time",
     "draw_throughput",
     "draw_traces",
+    "draw_workers",
     "noted",
     "overview",
     "panels",

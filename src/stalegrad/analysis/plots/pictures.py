@@ -14,8 +14,10 @@ from stalegrad.analysis.plots.staleness import draw_staleness, draw_staleness_by
 from stalegrad.analysis.plots.style import LIGHT, Picture, Theme, legend_above, picture, png
 from stalegrad.analysis.plots.throughput import draw_throughput, has_times
 from stalegrad.analysis.plots.traces import draw_traces
+from stalegrad.analysis.plots.workers import draw_staleness_over_time, draw_workers
 from stalegrad.analysis.sampled import Sampled
 from stalegrad.protocol.past import Past
+from stalegrad.protocol.trace_bins import TraceBins
 
 Panel = Callable[[Axes, Quantity, Theme], None]
 
@@ -43,6 +45,7 @@ def pictures(run: Sampled, quantities: Sequence[Quantity], theme: Theme = LIGHT)
     made["staleness"] = _staleness(run, theme)
     if has_times(run.trace.chains):
         made["throughput"] = _throughput(run, theme)
+        made["workers"] = _workers(run, theme)
     return made
 
 
@@ -101,6 +104,18 @@ def _throughput(run: Sampled, theme: Theme = LIGHT) -> Picture:
     axes = figure.subplots()
     draw_throughput(axes, run.trace.chains, run.events, theme, virtual=virtual_time(run))
     legend_above(figure, [axes], theme)
+    return figure
+
+
+def _workers(run: Sampled, theme: Theme = LIGHT) -> Picture:
+    """Who computed when above, and staleness over time below."""
+    bins, virtual = TraceBins.of(run.trace.chains, run.trace.workers), virtual_time(run)
+    above = 0.9 + 0.26 * min(max(bins.lanes, 3), 12)
+    figure = picture(_WIDTH, above + 2.8, theme)
+    upper, lower = figure.subplots(2, 1, height_ratios=(above, 2.8), sharex=True)
+    draw_workers(upper, bins, theme, virtual=virtual)
+    draw_staleness_over_time(lower, bins, theme, virtual=virtual)
+    upper.set_xlabel("")
     return figure
 
 

@@ -12,6 +12,7 @@ _ALTERNATIVES = {
     "noted": "Norm of the gradient and kinetic temperature of each draw against updates",
     "staleness": "Histogram of staleness by chain, and a map of staleness by worker",
     "throughput": "Updates a second against time",
+    "workers": "Which workers computed when, and staleness over time, as two maps of colours",
 }
 
 _CAPTIONS = {
@@ -33,6 +34,9 @@ _CAPTIONS = {
     "to the right is a straggler. Gradients beyond the bound, if there was one, were dropped.",
     "throughput": "<b>A level line</b> is what one wants. A step down is a worker that has gone, or a machine that got "
     "something else to do. Workers that failed are marked on the axis at the moment when they did.",
+    "workers": "Above, who computed when: <b>the stronger the colour, the busier</b> the worker was at that time; what "
+    "is pale is exchange and waiting, and a row that ends is a worker that has gone. Below, how stale the gradients of "
+    "each moment were. The live page shows the same while a run goes on.",
 }
 
 

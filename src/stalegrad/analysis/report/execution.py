@@ -19,7 +19,7 @@ def execution(material: Material) -> str:
     return section(
         "execution", "What happened", table(chains_table(material)), shown(material, "staleness"),
         shown(material, "throughput") or paragraph("The trace holds no times, so that nothing is known of the speed."),
-        _time(material), _events(material),
+        shown(material, "workers"), _time(material), _events(material),
     )  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from math import nan
 from typing import NamedTuple, Protocol
 
 from stalegrad.protocol.chain_trace import ChainTrace
-from stalegrad.runs.observers.pictures import History, Pictures, Tally
+from stalegrad.protocol.trace_bins import TraceBins
+from stalegrad.runs.observers.pictures import History, Pictures
 from stalegrad.runs.observers.snapshot import ChainFigures, FunctionFigures, Happening, Recipe, Snapshot
 
 ROWS = 1 << 14
@@ -94,7 +95,7 @@ class Sampler:
         """The newest snapshot."""
         self.happenings: deque[Happening] = deque(maxlen=1000)
         """The last events."""
-        self.tally = Tally(source.servers, source.workers)
+        self.bins = TraceBins(source.servers, source.workers)
         self.histories = {"progress": History(), "functions": History()}
         self._seen = [0] * source.servers
         self._marks: deque[tuple[float, int]] = deque()  # when there were how many gradients
@@ -135,7 +136,7 @@ class Sampler:
         for chain in range(past.servers):
             total, rows = past.rows(chain, 0, ROWS)
             if rows is not None and chain < self.source.servers:
-                self.tally.add(chain, rows, total)
+                self.bins.add(chain, rows, total)
 
     def look(self) -> Snapshot:
         """Make a snapshot now, whatever the pace."""
@@ -159,9 +160,9 @@ class Sampler:
         self._note(seconds, chains, functions, stability, loss)
         self.latest = Snapshot(
             number=self._number, seconds=seconds, state=state, steps=source.steps, chains=chains,
-            gradients_per_second=speed, busy=self.tally.busy(_LATELY), functions=tuple(functions),
+            gradients_per_second=speed, busy=self.bins.busy(_LATELY), functions=tuple(functions),
             evaluated=evaluated, kept=kept, delay=stability.delay, delay_limit=stability.limit, loss=loss,
-            pictures=Pictures(self.tally, self.histories),
+            pictures=Pictures(self.bins, self.histories, self._looking),
         )  # fmt: skip
         self._number += 1
         return self.latest
@@ -171,7 +172,7 @@ class Sampler:
         for chain in range(self.source.servers):
             total, rows = self.source.rows(chain, self._seen[chain], ROWS)
             if rows is not None and total > self._seen[chain]:
-                self.tally.add(chain, rows, total - self._seen[chain])
+                self.bins.add(chain, rows, total - self._seen[chain])
                 self._seen[chain] = total
 
     def _speed(self, now: float, made: int) -> float:
