@@ -11,10 +11,9 @@ like everything else here.
 
 import argparse
 import json
-import multiprocessing
 import statistics
+import subprocess
 import sys
-import urllib.request
 from typing import Any
 
 import a9a_like
@@ -45,49 +44,68 @@ def tasks(names: list[str]) -> dict[str, tuple[Any, dict[str, Any], int]]:
     return found
 
 
-def read(address: str, counted: Any) -> None:
-    """Read events as a browser does, until the page is gone."""
-    base, _, token = address.partition("/?token=")
-    request = urllib.request.Request(f"{base}/api/events", headers={"Authorization": f"Bearer {token}"})
+CLIENT = """
+import sys, urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+for address in sys.stdin:
+    base, _, token = address.strip().partition("/?token=")
+    request = urllib.request.Request(base + "/api/events", headers={"Authorization": "Bearer " + token})
+    read = 0
     try:
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request) as stream:
+        with opener.open(request) as stream:
             for line in stream:
-                with counted.get_lock():
-                    counted.value += len(line)
-    except OSError:
+                read += len(line)
+    except (OSError, ValueError):
         pass
+    print(read, flush=True)
+"""
+"""Reads events as a browser does, until the page is gone, and says how many bytes they were; page after page."""
 
 
-def speed(potential: Any, settings: dict[str, Any], steps: int, watched: bool) -> tuple[float, int]:
-    """Updates a second by the run's own trace, from the first to the last, and the bytes that a page was sent."""
-    settings, others = {**settings, "steps": steps, "thin": max(1, steps // 100), "progress": False}, {}
-    processes, counted, serve = [], multiprocessing.get_context("spawn").Value("q", 0), server.Page.serve
-    pages = []
+class Client:
+    """A client in a process of its own, which has started before anything is measured."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", "-c", CLIENT]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def open(self, address: str) -> None:
+        """Read this page from now on."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{address}\n")
+        self._process.stdin.flush()
+
+    def read(self) -> int:
+        """How many bytes it has been sent, once the page is gone."""
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+
+def speed(potential: Any, settings: dict[str, Any], steps: int, client: Client | None = None) -> tuple[float, int]:
+    """Updates a second by the run's own trace, after its first fifth, and the bytes that the page was sent."""
+    settings = {**settings, "steps": steps, "thin": max(1, steps // 100), "progress": False}
+    serve, pages = server.Page.serve, []
 
     def opened(*arguments: Any, **given: Any) -> Any:
+        assert client is not None
         pages.append(serve(*arguments, **given))
-        context = multiprocessing.get_context("spawn")
-        processes.append(
-            context.Process(target=read, args=(pages[-1].address(pages[-1].tokens.view), counted), daemon=True)
-        )
-        processes[-1].start()
+        client.open(pages[-1].address(pages[-1].tokens.view))
         return pages[-1]
 
-    if watched:
-        server.Page.serve, others = opened, {"watch": sg.Watch(port=0)}  # type: ignore[method-assign,assignment]
+    if client is not None:
+        server.Page.serve = opened  # type: ignore[method-assign,assignment]
+        settings["watch"] = sg.Watch(port=0)
     try:
-        run = sg.sample(potential, **settings, **others)
+        run = sg.sample(potential, **settings)
     finally:
         server.Page.serve = serve  # type: ignore[method-assign]
         for page in pages:
             page.close()
-        for process in processes:
-            process.terminate()
-            process.join()
+    sent = client.read() if client is not None else 0
     chain = run.trace.chains[0]
     assert chain.time is not None
-    first = len(chain) // 5  # by then the client of the page has started
-    return (len(chain) - first) / float(chain.time[-1] - chain.time[first]), counted.value
+    first = len(chain) // 5
+    return (len(chain) - first) / float(chain.time[-1] - chain.time[first]), sent
 
 
 def main() -> None:
@@ -98,15 +116,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0, help="of each run, about (default %(default)s)")
     parser.add_argument("--json", help="file for the numbers")
     given = parser.parse_args()
-    results = {}
+    results, client = {}, Client()
     for name, (potential, settings, steps) in tasks(given.tasks).items():
-        speed(potential, settings, steps, False)  # compiles, and imports
-        trial, _ = speed(potential, settings, steps, False)
+        speed(potential, settings, steps)  # compiles, and imports
+        trial, _ = speed(potential, settings, steps)
         steps = max(steps, int(trial * given.seconds))
         ratios, speeds, sent = [], [], 0
         for number in range(given.rounds):
             order = (False, True) if number % 2 == 0 else (True, False)
-            found = {watched: speed(potential, settings, steps, watched) for watched in order}
+            found = {watched: speed(potential, settings, steps, client if watched else None) for watched in order}
             ratios.append(found[True][0] / found[False][0])
             speeds.append((found[False][0], found[True][0]))
             sent = found[True][1]

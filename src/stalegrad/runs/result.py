@@ -296,29 +296,23 @@ class Run:
 
     def _repr_html_(self) -> str:
         """What notebooks show: draws, staleness and faults, and what some parameters say."""
-        from stalegrad.runs.summary import summarise  # which imports this module
+        from stalegrad.runs.observers.values import summary
 
-        draws = "draws of a chain" if not self._repeated else f"draws of a chain, in {self.draws.shape[0]} repetitions"
+        draws = f"draws of a chain, in {self.draws.shape[0]} repetitions" if self._repeated else "draws of a chain"
         card = self.trace.card("Run", (f"{self.draws.shape[-2]:,}", draws), (f"{self.draws.shape[-1]:,}", "parameters"))
         card.facts = [*card.facts, *([(f"{len(self.events):,}", "faults of workers")] if self.events else [])]
         card.notes = [("warning", "Interrupted before its end.")] if self.interrupted else []
-        found = () if self._repeated else summarise(self, 8).parameters
-        chains, headings = list(card.rows), card.headings
+        record = self.trace.record
+        found = [] if self._repeated or record is None else summary(self.draws, record.model.layout)
         if found:
-            card.headings = ("parameter", "mean", "Monte Carlo error", "std. deviation", "R-hat", "effective draws")
+            card.headings = ("parameter", "mean", "Monte Carlo error", "R-hat", "effective draws")
             card.rows = [
-                (p.name, f"{p.mean:.4g}", _known(p.standard_error, ".2g"), f"{p.deviation:.3g}", _known(p.rhat, ".3f"),
-                 _known(p.ess, ",.0f"))
+                (p.name, f"{p.value:.4g}", _known(p.error, ".2g"), _known(p.rhat, ".3f"), _known(p.ess, ",.0f"))
                 for p in found
-            ]  # fmt: skip
-            some = (
-                f"{len(found)} of {self.draws.shape[-1]:,} parameters, from all over."
-                if len(found) < self.draws.shape[-1]
-                else ""
-            )
-            card.notes = [*card.notes, ("soft", f"{some} run.diagnose(potential) says how far to trust it.".strip())]
-        else:
-            card.rows, card.headings = chains, headings
+            ]
+            said = "run.diagnose(potential) says how far to trust it."
+            part = f"{len(found)} of {self.draws.shape[-1]:,} parameters, from all over θ. "
+            card.notes = [*card.notes, ("soft", part * (len(found) < self.draws.shape[-1]) + said)]
         return card.html()
 
     def __repr__(self) -> str:

@@ -92,3 +92,16 @@ def look_at(chain: SpacedValues, since: int, first: int, draws: Array, places: I
     for number in numbers.tolist():
         chain.add(number, np.asarray(draws[number - first], np.float64)[places], weight(number))
     return end
+
+
+def summary(draws: Array, layout: Mapping[str, tuple[int, ...]]) -> list[FunctionFigures]:
+    """What the draws (chain, draw, n) of a run say of some parameters: from at most 1,024 of each, evenly spaced."""
+    names, places = parameters(layout)
+    chains = [SpacedValues() for _ in range(draws.shape[0])]
+    while len(chains[0].wanted(0, draws.shape[1])) > MOST:
+        for chain in chains:
+            chain.spacing *= 2
+    for number in chains[0].wanted(0, draws.shape[1]).tolist():
+        for chain, values in zip(chains, np.asarray(draws[:, number], np.float64), strict=True):
+            chain.add(number, values[places])
+    return figures(names, chains)
