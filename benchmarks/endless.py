@@ -4,17 +4,16 @@
 
 A run of SGLD on a Gaussian with 124 parameters, of which every 100th draw is kept, is made in a process of its own on
 the inline engine, and a shorter one on threads. The process notes its resident set at every tenth of the run: *growth*
-is that at the end minus that at one tenth, over the gradients in between. Then a store of a tenth of the length and the
+is the largest minus that at one tenth, over the gradients in between. Then a store of a tenth of the length and the
 whole one are each loaded, summed up (``stalegrad show``) and resumed in fresh processes: growth is the difference of
-their largest resident sets over that of their gradients. These processes have one heap (MALLOC_ARENA_MAX=1): the many
-that glibc has for threads fill one by one, by 10 MB in all, which is no growth but hides it. Speed is that with a store
-over that without, both in one process and in turns, the best round of each: by the clock, and by processor time of all
-threads, which says what a store takes where no core is idle.
+their largest resident sets over that of their gradients. Each process has first done all of it on a small run, so that
+nothing is imported or compiled while it is looked at. Speed is that with a store over that without, both in one process
+and in turns, the best round of each: by the clock, and by processor time of all threads, which says what a store takes
+where no core is idle.
 """
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -44,7 +43,7 @@ def model() -> sg.potentials.GaussianMean:
 def sample(engine: str, gradients: int, store: Path | None) -> sg.Run:
     """Make a run."""
     return sg.sample(
-        model(), KERNEL, steps=gradients, workers=4, thin=THIN, engine=engine, store=store, checkpoint_every=2.0,
+        model(), KERNEL, steps=gradients, workers=4, thin=THIN, engine=engine, store=store, checkpoint_every=1.0,
         progress=False,
     )  # fmt: skip
 
@@ -63,7 +62,8 @@ def run_child(engine: str, gradients: int, store: str) -> dict[str, Any]:
     """Make a run, looking at memory at every tenth of it."""
     from stalegrad.runs.store import inspect
 
-    sample(engine, max(gradients // 100, 1000), None)  # what is imported and compiled is not looked at
+    with tempfile.TemporaryDirectory(dir=".") as folder:  # what is imported and compiled is not looked at
+        sample(engine, max(gradients // 100, 1000), Path(folder) / "small")
     looks: dict[int, int] = {}
     done = threading.Event()
 
@@ -85,14 +85,25 @@ def run_child(engine: str, gradients: int, store: str) -> dict[str, Any]:
     return {
         "engine": engine, "gradients": gradients, "seconds": seconds,
         "resident_mb": {tenth: look / 1e6 for tenth, look in looks.items()},
-        "growth_bytes": (looks[10] - looks[first]) / (gradients * (10 - first) / 10),
+        "growth_bytes": (max(looks.values()) - looks[first]) / (gradients * (10 - first) / 10),
         "trace_bytes": trace_bytes(Path(store)) / gradients,
     }  # fmt: skip
 
 
 def use_child(what: str, store: str) -> dict[str, Any]:
-    """The largest resident set of a process that does one thing with a store."""
+    """The largest resident set of a process that does one thing with a store, after it has done so with a small one."""
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        small = Path(folder) / "small"
+        sample("inline", 100_000, small)
+        use(what, str(small))
     begun = time.perf_counter()
+    use(what, store)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"what": what, "seconds": time.perf_counter() - begun, "peak_mb": peak / 1e6}
+
+
+def use(what: str, store: str) -> None:
+    """Do one thing with a store."""
     if what == "load":
         repr(sg.load(store))
     elif what == "show":
@@ -104,15 +115,12 @@ def use_child(what: str, store: str) -> dict[str, Any]:
     else:
         steps = sg.load(store).trace.chains[0].steps
         sg.resume(store, model(), KERNEL, steps=steps + 1000, engine="inline", progress=False)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"what": what, "seconds": time.perf_counter() - begun, "peak_mb": peak / 1e6}
 
 
 def child(*arguments: Any) -> dict[str, Any]:
     """What a process of its own says."""
     command = [sys.executable, __file__, "--child", json.dumps(arguments)]
-    one_heap = os.environ | {"MALLOC_ARENA_MAX": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=one_heap)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 

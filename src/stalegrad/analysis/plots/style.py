@@ -6,9 +6,12 @@ from io import BytesIO
 from textwrap import wrap
 from typing import Any
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image
 
@@ -137,12 +140,21 @@ def legend_above(figure: Figure, axes: Sequence[Axes], theme: Theme) -> None:
     entries: dict[str, Any] = {}
     for each in axes:
         handles, labels = each.get_legend_handles_labels()
-        entries |= {label: handle for handle, label in zip(handles, labels, strict=True) if label not in entries}
+        found = zip(map(_sample, handles), labels, strict=True)
+        entries |= {label: handle for handle, label in found if label not in entries}
     if entries:
         figure.legend(
             list(entries.values()), list(entries), loc="outside upper right", frameon=False, fontsize=9,
             labelcolor=theme.ink, ncols=_columns([len(label) for label in entries], figure.get_figwidth()),
         )  # fmt: skip
+
+
+def _sample(handle: Artist) -> Artist:
+    """What stands for an artist in the legend of another figure: matplotlib before 3.10 refuses filled areas there."""
+    if isinstance(handle, PolyCollection):
+        colours: Any = handle.get_facecolor()
+        return Patch(facecolor=colours[0], edgecolor="none")
+    return handle
 
 
 def _columns(lengths: Sequence[int], width: float) -> int:
