@@ -85,7 +85,7 @@ def run_child(engine: str, gradients: int, store: str) -> dict[str, Any]:
     return {
         "engine": engine, "gradients": gradients, "seconds": seconds,
         "resident_mb": {tenth: look / 1e6 for tenth, look in looks.items()},
-        "growth_bytes": (max(looks.values()) - looks[first]) / (gradients * (10 - first) / 10),
+        "growth_bytes": (max(looks.values()) - looks[first]) / (gradients * max(1, 10 - first) / 10),
         "trace_bytes": trace_bytes(Path(store)) / gradients,
     }  # fmt: skip
 
