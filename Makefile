@@ -107,7 +107,7 @@ distclean: clean  ## remove .venv, .venv-bench and .venv-lowest as well
 # The package is installed in place (-e), so a change of the source needs no new installation.
 
 $(VENV)/.installed-demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[demo]'
+	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable .
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
@@ -127,7 +127,7 @@ $(LOWEST)/.installed: pyproject.toml constraints.txt tests/lowest.py | $(LOWEST)
 	$(LOWEST)/bin/python tests/lowest.py > $(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --only-binary :all: \
 	  --constraint $(LOWEST)/constraints.txt pytest pytest-xdist hypothesis zarr \
-	  --editable '.[arviz,demo,examples,jax,mpi,numpyro,ray,sklearn,torch]'
+	  --editable '.[arviz,examples,jax,mpi,numpyro,ray,sklearn,torch]'
 	@touch $@
 
 $(BIN)/python $(BENCH)/bin/python $(LOWEST)/bin/python:

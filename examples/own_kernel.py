@@ -3,7 +3,8 @@
 python examples/own_kernel.py
 
 A kernel is a formula for one coordinate, what a chain carries, and the numbers in the formula. The compiled loop with
-its noise, replay, stores and job files follow. docs/samplers.md says more.
+its noise, replay, stores and job files follow. The update is linear, so its theory follows as well: step sizes are
+found for it, and runs are diagnosed. docs/samplers.md says more.
 """
 
 import sys
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import stalegrad as sg
-from stalegrad.kernels import Kernel, Update
+from stalegrad.kernels import Linear, Update
 
 
 def formula(theta, q, g, z, keep, h, sigma):
@@ -32,7 +33,7 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactFriction(Kernel):
+class ExactFriction(Linear):
     """Underdamped Langevin dynamics, dθ = q dt, dq = −∇U dt − Bq dt + √(2BT) dW, with B's flow solved exactly.
 
     Invariant law as h → 0: p(θ|D)^(1/T) · N(q; 0, T I). Order K = 1.
@@ -47,7 +48,6 @@ class ExactFriction(Kernel):
 
     updates = Update(State, formula)
     noise_coefficient = 2  # σ is the third of the coefficients
-    inertial = True  # steps are as long as the square root of a curvature is small
 
     def start(self, position, address):
         """θ, and a momentum at rest."""

@@ -110,6 +110,7 @@ class TestResume:
                 "engine": None,
                 "workers": None,
                 "steps": None,
+                "step_size": None,
                 "progress": False,
             }
         ]

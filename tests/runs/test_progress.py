@@ -147,3 +147,22 @@ def test_the_verdict_advises_fewer_workers_only_where_asynchrony_does_not_pay():
     assert "6 workers for 2 cores" in verdict(crowded, servers=2, workers=3, cores=2)
     alone = Timing(wall=10, gradients=1, waiting=9, updates=2, count=1000)
     assert "does not pay" not in verdict(alone, servers=1, workers=1, cores=4)
+
+
+def test_the_share_of_busy_servers_is_of_all_of_them():
+    """Four servers, busy 15 s together in 9.4 s by the clock."""
+    timing = Timing(wall=9.4, gradients=36, waiting=4, updates=15.0, count=1000)
+    assert "4 servers were busy, on average, 40% of 0:09" in verdict(timing, servers=4, workers=1, cores=4)
+
+
+def test_rates_and_times_left_are_those_of_this_session(monkeypatch):
+    """A session that begins with 50 updates of 100, and makes 10 in 2 s."""
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: clock[0])
+    clock, chain = [0.0], status()
+    display = Progress([chain], steps=100, file=io.StringIO())
+    assert "0 gradients/s · time left ?" in display.line()
+    clock[0] = 2.0
+    for _ in range(10):
+        chain.count(1, True)
+    assert " 60%" in display.line()
+    assert "· 5 gradients/s · time left 0:08" in display.line()

@@ -120,3 +120,45 @@ def test_plain_types_without_nan():
         "updates": 300, "draws": 300, "dropped": 0, "mean_staleness": summary.chains[0].mean_staleness,
         "max_staleness": 2,
     }  # fmt: skip
+
+
+class TestParameterTable:
+    def test_a_data_frame_by_name(self):
+        run = sampled()
+        table, shown = run.summary(), summarise(run).parameters
+        assert type(table).__module__.startswith("pandas")
+        assert list(table.columns) == ["mean", "sd", "mcse", "ess", "rhat"]
+        assert list(table.index) == ["theta[0]", "theta[1]", "theta[2]"]
+        assert table["mean"]["theta[1]"] == shown[1].mean
+        assert table.loc["theta[2]", "mcse"] == shown[2].standard_error
+        assert [table["sd"].iloc[0], table["ess"].iloc[0], table["rhat"].iloc[0]] == [
+            shown[0].deviation, shown[0].ess, shown[0].rhat
+        ]  # fmt: skip
+
+    def test_without_pandas_it_prints_as_well(self, monkeypatch):
+        monkeypatch.setattr("stalegrad.runs.parameter_table.find_spec", lambda name: None)
+        run = sampled()
+        table = run.summary()
+        assert table["mean"]["theta[1]"] == summarise(run).parameters[1].mean
+        lines = str(table).splitlines()
+        assert [line.split()[0] for line in lines] == ["mean", "theta[0]", "theta[1]", "theta[2]"]
+        assert len({len(line) for line in lines}) == 1
+
+    def test_many_parameters_are_worked_out_in_pieces(self, monkeypatch):
+        run = sampled(size=100)
+        whole = run.summary()
+        assert len(whole) == 100
+        monkeypatch.setattr("stalegrad.runs.parameter_table._AT_ONCE", 7)
+        assert run.summary().equals(whole)
+
+    def test_some_of_them(self):
+        run = sampled(size=5)
+        assert list(run.summary(["theta[4]", "theta[0]"]).index) == ["theta[4]", "theta[0]"]
+        with pytest.warns(UserWarning, match="the model has 5 parameters, of which run.summary.. shows 2"):
+            assert list(run.summary(most=2).index) == ["theta[0]", "theta[2]"]
+        with pytest.raises(sg.ArgumentError, match=r"parameters='thet'.*theta of shape \(5,\)"):
+            run.summary("thet")
+
+    def test_too_few_draws(self):
+        with pytest.raises(sg.ArgumentError, match="has 3 draws of each chain"):
+            sampled(steps=3).summary()

@@ -38,6 +38,10 @@ class GradientError(StalegradError, RuntimeError):
     """A gradient that must not touch the chain: not finite, of the wrong shape or of the wrong type."""
 
 
+class NotFinite(GradientError):
+    """A gradient with NaN or infinity in it: most often that of a chain that has diverged."""
+
+
 class DatasetError(StalegradError, RuntimeError):
     """A data set that is damaged, or neither at hand nor to be had. The message says what to put where."""
 

@@ -14,7 +14,7 @@ from stalegrad._internal.text import printable
 from stalegrad.cli.demo import demo
 from stalegrad.cli.plan import plan
 from stalegrad.cli.reproduce import figures
-from stalegrad.cli.runs import list_runs, plot, report, resume, run, show
+from stalegrad.cli.runs import compare, list_runs, plot, remove, report, resume, run, show
 from stalegrad.cli.simulate import simulate
 from stalegrad.cli.watch import timeline, watch
 
@@ -34,8 +34,10 @@ app.command(rich_help_panel="Runs", epilog=STATUS)(run)
 app.command(rich_help_panel="Runs", epilog=STATUS)(resume)
 app.command(rich_help_panel="Runs")(show)
 app.command("list", rich_help_panel="Runs")(list_runs)
+app.command("rm", rich_help_panel="Runs")(remove)
 app.command(rich_help_panel="Runs")(plot)
 app.command(rich_help_panel="Runs")(report)
+app.command(rich_help_panel="Runs")(compare)
 app.command(rich_help_panel="Runs")(timeline)
 app.command(rich_help_panel="Runs")(watch)
 app.command(rich_help_panel="Experiments")(demo)

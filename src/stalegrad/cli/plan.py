@@ -14,7 +14,7 @@ from stalegrad.kernels.noise import MAX_WORKERS
 from stalegrad.runs.jobs import JobFile
 
 if TYPE_CHECKING:
-    from stalegrad.planning import Forecast
+    from stalegrad.planning import Forecast, Machines, Targets
 
 
 def plan(
@@ -32,6 +32,10 @@ def plan(
     within: Annotated[
         float | None, typer.Option(help="Seconds in which the run should be done: sets the number of chains.")
     ] = None,
+    machines: Annotated[int | None, typer.Option(help="Machines of the cluster.", min=1)] = None,
+    cores: Annotated[int | None, typer.Option(help="Cores of each of them.", min=1)] = None,
+    link: Annotated[str, typer.Option(metavar="BITS", help="Bits a second of a machine's link: 10G, 100M.")] = "10G",
+    memory: Annotated[str | None, typer.Option(metavar="BYTES", help="Memory of a machine, such as 64G.")] = None,
     price: Annotated[float | None, typer.Option(help="Of an hour of a core, in whatever money.")] = None,
     seed: Seed = 0,
     out: Annotated[
@@ -50,6 +54,7 @@ def plan(
         out.mkdir(parents=True, exist_ok=True)
     job = JobFile.read(file).changed(engine=engine)
     targets, cluster = Targets(error, within, price), Cluster(latency, bandwidth)
+    there = _machines(machines, cores, link, latency, memory)
     with console.status("measuring…") as status:
         made = forecast(
             job, cluster=cluster, max_workers=max_workers, targets=targets, seconds=seconds, seed=seed,
@@ -57,7 +62,10 @@ def plan(
         )  # fmt: skip
     console.print(_measured(made))
     console.print()
-    console.print(_predicted(made, price))
+    if there is not None:
+        _show_layouts(made, job, there, targets, file, seed)
+        return
+    console.print(_predicted(made))
     if made.unchecked:
         console.print(Text(printable(f"The step size was not checked: {made.unchecked}."), style="dim"))
     console.print()
@@ -93,25 +101,83 @@ def _measured(made: "Forecast") -> Table:
     return table
 
 
-def _predicted(made: "Forecast", price: float | None) -> Table:
-    """A line for every number of workers; the one that is recommended stands out."""
+def _predicted(made: "Forecast") -> Table:
+    """A line for every number of workers, within 80 columns; the one that is recommended has an arrow."""
     from stalegrad.planning.step_sizes import error_text
 
-    table = Table(title="One chain, predicted: on a cluster with a core for each worker, and here")
+    title = "One chain, predicted: a core for each worker; here: on this machine"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     dropping = any(row.cluster.dropped > 0 for row in made.rows)
-    headings = [
-        "workers", "mean τ", "max τ", *["dropped"] * dropping, "updates/s", "speedup", "server busy", "variance off",
-        "core s / 1,000 updates", *["price / 10⁶ updates"] * (price is not None), "updates/s here",
-    ]  # fmt: skip
+    headings = (
+        "workers",
+        "mean τ",
+        *["dropped"] * dropping,
+        "updates/s",
+        "speedup",
+        "variance off",
+        "bottleneck",
+        "here",
+    )
     for heading in headings:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="left" if heading == "bottleneck" else "right", no_wrap=True)
     for row in made.rows:
         p = row.cluster
-        paid = [] if price is None else [f"{row.core_seconds / 3.6 * price:.3g}"]
+        chosen = p.workers == made.advice.workers
         table.add_row(
-            f"{p.workers:,}", f"{p.mean_staleness:.1f}", f"{p.max_staleness:,}", *[f"{p.dropped:.0%}"] * dropping,
-            f"{p.updates_per_second:,.0f}", f"{p.speedup:.1f}", f"{p.server_busy:.0%}", error_text(row.error),
-            f"{row.core_seconds:.3g}", *paid, "" if row.here is None else f"{row.here.updates_per_second:,.0f}",
-            style="bold green" if p.workers == made.advice.workers else "",
+            f"{'→ ' * chosen}{p.workers:,}", f"{p.mean_staleness:.1f}", *[f"{p.dropped:.0%}"] * dropping,
+            f"{p.updates_per_second:,.0f}", f"{p.speedup:.1f}", error_text(row.error), p.bottleneck,
+            "" if row.here is None else f"{row.here.updates_per_second:,.0f}/s", style="bold green" if chosen else "",
         )  # fmt: skip
     return table
+
+
+def _machines(
+    machines: int | None, cores: int | None, link: str, latency: float, memory: str | None
+) -> "Machines | None":
+    """What the options say of the cluster; None if they say nothing."""
+    from stalegrad.planning.machines import Machines, parse_bits, parse_bytes
+
+    if machines is None and cores is None:
+        return None
+    if cores is None:
+        raise typer.BadParameter("say how many cores each machine has", param_hint="--cores")
+    try:
+        bandwidth = parse_bits(link)
+        size = None if memory is None else parse_bytes(memory)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error} is not a size such as 10G", param_hint="--link, --memory") from None
+    return Machines(machines or 1, cores, bandwidth, latency, size)
+
+
+def _show_layouts(
+    made: "Forecast", job: JobFile, machines: "Machines", targets: "Targets", file: Path, seed: int
+) -> None:
+    """What chains and workers on these machines would do, which to choose, why, and what to type."""
+    from stalegrad.planning.machines import advise_layout, commands, layouts
+    from stalegrad.planning.step_sizes import error_text
+
+    found = layouts(job, made.calibration, made.step_sizes, machines, targets, seed)
+    best, reasons = advise_layout(found, made.calibration, targets)
+    title = f"{machines.count} machine{'s' * (machines.count != 1)} of {machines.cores} cores, predicted"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for heading in ("chains", "workers", "mean τ", "updates/s", "variance off", "time"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("bottleneck", no_wrap=True)
+    for layout in found:
+        chosen = layout is best
+        table.add_row(
+            f"{'→ ' * chosen}{layout.servers:,}", f"{layout.workers:,}", f"{layout.mean_staleness:.1f}",
+            f"{layout.servers * layout.updates_per_second:,.0f}", error_text(layout.error), duration(layout.seconds),
+            layout.bottleneck if layout.fits else "memory", style="bold green" if chosen else "",
+        )  # fmt: skip
+    console.print(table)
+    console.print(Text("updates/s are those of all chains; the time is that to the precision of the job.", style="dim"))
+    if made.unchecked:
+        console.print(Text(printable(f"The step size was not checked: {made.unchecked}."), style="dim"))
+    console.print()
+    for reason in reasons:
+        subject, _, rest = reason.partition(":")
+        console.print(Text.assemble((f"{subject}:", "bold"), printable(rest)))
+    step = None if made.step_sizes is None else made.step_sizes.step_size
+    for name, command in commands(best, machines, file, step):
+        console.print(Text.assemble((f"\n{name}\n", "bold"), f"  {command}"), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``stalegrad run``, ``resume``, ``show``, ``list``, ``plot`` and ``report``: runs that are kept in a folder each."""
+"""``stalegrad run``, ``resume``, ``show``, ``list``, ``rm``, ``plot`` and ``report``: runs in a folder each."""
 
 import json
 import shlex
@@ -18,7 +18,7 @@ from stalegrad.kernels.noise import MAX_CHAINS, MAX_WORKERS
 from stalegrad.potentials import Potential
 from stalegrad.runs.jobs import JobFile, ModelFunction
 from stalegrad.runs.prepare import chosen_engine
-from stalegrad.runs.result import Run, RunFailed
+from stalegrad.runs.result import Diverged, Run, RunFailed
 
 
 def _known_engine(name: str | None) -> str | None:
@@ -77,6 +77,7 @@ def run(
             help="Where to keep the run; by default in runs/, under the file's name.",
         ),
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Delete the run that is there already.")] = False,
     watch: LivePage = False,
     host: Host = None,
     port: Port = None,
@@ -91,13 +92,13 @@ def run(
 
     job = JobFile.read(file).changed(engine=engine, workers=workers, servers=servers, steps=steps, seed=seed)
     job = job if address is None else job.at(address)
-    place = store or job.store or _free(RUNS / job.name)
+    place = store or job.store or (RUNS / job.name if overwrite else _free(RUNS / job.name))
     job = job.changed(store=place)
     job.engine_object().begin()
     potential = job.potential()
-    arguments = job.arguments(potential)
+    arguments = {**job.arguments(potential), "overwrite": overwrite, "progress": not quiet}
     seen = _onlookers(arguments.pop("observers", []), observe, watch, host, port)
-    _finish(place, lambda: sample(potential, progress=not quiet, **arguments, **seen), potential, quiet)
+    _finish(place, lambda: sample(potential, **arguments, **seen), potential, quiet)
 
 
 def resume(
@@ -107,6 +108,10 @@ def resume(
     workers: Workers = None,
     steps: Annotated[
         int | None, typer.Option(metavar="N", help="Updates of each chain in all, counted from the start.", min=1)
+    ] = None,
+    step_size: Annotated[
+        float | None,
+        typer.Option(metavar="H", help="Step size from here on: smaller, after a run that has diverged."),
     ] = None,
     model: Annotated[
         str | None,
@@ -133,6 +138,7 @@ def resume(
         "engine": chosen,
         "workers": workers,
         "steps": steps,
+        "step_size": step_size,
         "progress": not quiet,
         **_onlookers([] if job is None else job.observer_objects(), observe, watch, host, port),
     }
@@ -171,12 +177,14 @@ def show(folder: Folder, as_json: Json = False) -> None:
     from stalegrad.runs.summary import summarise
 
     info, result = inspect(folder), _load(folder)
-    summary, findings = summarise(result), _findings(result)
+    summary, findings = summarise(result), _findings(result) if min(info.draws) else None
     if as_json:
-        numbers = {**screens.plain_info(info), "summary": summary.table(), "diagnosis": findings.as_dict()}
-        typer.echo(json.dumps(numbers, indent=1))
+        diagnosis = None if findings is None else findings.as_dict()
+        typer.echo(
+            json.dumps({**screens.plain_info(info), "summary": summary.table(), "diagnosis": diagnosis}, indent=1)
+        )
     else:
-        screens.show(console, info, summary, str(findings))
+        screens.show(console, info, summary, screens.no_draws(info) if findings is None else str(findings))
 
 
 def list_runs(
@@ -197,6 +205,22 @@ def list_runs(
         screens.show_list(console, rows)
 
 
+def remove(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN…", show_default=False, help="Folders of runs.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete runs. Nothing else is ever deleted: no folder that holds no run, and no run that is being written."""
+    from stalegrad.runs.store import folder as stores
+
+    for folder in folders:
+        if not stores.is_run(folder):
+            raise StoreError(f"{folder} holds no run. Nothing was deleted")
+    for folder in folders:
+        if yes or typer.confirm(f"Delete {_short(folder)}?"):
+            stores.remove(folder)
+            say(f"deleted {_short(folder)}")
+
+
 def plot(
     folder: Folder,
     out: Annotated[
@@ -211,7 +235,7 @@ def plot(
         out = folder / "plots"
         if out.is_symlink():
             raise StoreError(f"{out} is a link out of the run's folder. Delete it, or say where to: --out FOLDER")
-    result = _load(folder)
+    result = _load_draws(folder)
     out.mkdir(parents=True, exist_ok=True)
     written(*plot_run(result, out))
 
@@ -228,9 +252,22 @@ def report(
     from stalegrad.cli import screens
     from stalegrad.runs.store import inspect
 
-    info, result = inspect(folder), _load(folder)
+    info, result = inspect(folder), _load_draws(folder)
     about = screens.plain_info(info)
     written(write_report(result, out or folder, title=info.path.name, findings=_findings(result), about=about))
+
+
+def compare(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN RUN…", show_default=False, help="Folders of runs.")],
+    out: Annotated[Path, typer.Option(metavar="PLACE", help="Where to put the page, a folder or a .html file.")] = Path(
+        "comparison.html"
+    ),
+) -> None:
+    """Write a page about two runs or more of one model: what they say, how fast they said it, and how they differ."""
+    from stalegrad.analysis.report import write_comparison
+
+    names = [str(_short(folder)) for folder in folders]
+    written(write_comparison(dict(zip(names, map(_load_draws, folders), strict=True)), out))
 
 
 def _finish(folder: Path, sampling: Callable[[], Run], potential: Potential | None, quiet: bool) -> None:
@@ -242,6 +279,12 @@ def _finish(folder: Path, sampling: Callable[[], Run], potential: Potential | No
     where = shlex.quote(str(_short(folder)))
     try:
         result = sampling()
+    except Diverged as error:
+        raise StalegradError(
+            f"{error.reason}.\n"
+            f"  stalegrad resume {where} --step-size {error.smaller:g}   go on from the last good checkpoint\n"
+            f"  stalegrad rm {where}   delete it; stalegrad run with --overwrite begins again in its place"
+        ) from None
     except (GradientError, RunFailed):
         say(f"What was sampled until then is in {where}: stalegrad show {where}", err=True)
         raise
@@ -272,6 +315,17 @@ def _job(table: Any) -> JobFile | None:
 
 def _load(folder: Path) -> Run:
     return stalegrad.load(folder)
+
+
+def _load_draws(folder: Path) -> Run:
+    """For what cannot be done without draws."""
+    from stalegrad.cli import screens
+    from stalegrad.runs.store import inspect
+
+    info = inspect(folder)
+    if not min(info.draws):
+        raise StoreError(f"{folder}: {screens.no_draws(info)}")
+    return _load(folder)
 
 
 def _findings(result: Run, potential: Potential | None = None) -> Any:

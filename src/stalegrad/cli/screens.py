@@ -36,7 +36,7 @@ _DEFAULTS = {
 }
 _COLOURS = {
     "finished": "green", "running": "cyan", "interrupted": "yellow", "killed": "yellow", "failed": "red",
-    UNREADABLE: "red",
+    "diverged": "red", UNREADABLE: "red",
 }  # fmt: skip
 
 
@@ -55,6 +55,16 @@ def show(console: Console, info: "Info", summary: Summary, findings: str) -> Non
     if findings:
         console.print()
         console.print(_text(findings))
+
+
+def no_draws(info: "Info") -> str:
+    """Why there is nothing to say about the parameters of a run yet."""
+    burn_in, made = info.record.settings.burn_in, min(info.updates)
+    if made <= burn_in and burn_in:
+        return (
+            f"There are no draws yet: the first {burn_in:,} updates of each chain are burn-in, and {made:,} are made."
+        )
+    return f"There are no draws of all chains yet: {made:,} updates of the slowest are saved."
 
 
 def show_list(console: Console, rows: Sequence[dict[str, Any]]) -> None:
@@ -136,7 +146,7 @@ def _facts(info: "Info", summary: Summary) -> Table:
         ),
         "time": (
             f"begun {_age(info.created)} ago",
-            _sessions(info.sessions),
+            _sessions(info),
             "" if seconds is None else f"{duration(seconds)} a gradient",
         ),
         "faults": [f"{_count(number, 'worker')} {kind}" for kind, number in summary.events.items()],
@@ -219,11 +229,16 @@ def _bound(max_staleness: int | None, policy: str) -> str:
     return "no bound on staleness" if max_staleness is None else f"staleness at most {max_staleness} ({policy})"
 
 
-def _sessions(sessions: Sequence[Mapping[str, Any]]) -> str:
-    """How long a run has been at work. A session that goes on, or that was killed, has no end."""
-    moments = [(_moment(s["started"]), _moment(s["ended"])) for s in sessions if "ended" in s]
+def _sessions(info: "Info") -> str:
+    """How long a run has been at work. A session that goes on has no end yet, and one that was killed has none."""
+    sessions = info.sessions
+    now = [{"ended": datetime.now(UTC).isoformat()} if info.state == "running" else {}]
+    whole = [{**s, **more} for s, more in zip(sessions, [{}] * (len(sessions) - 1) + now, strict=False)]
+    moments = [(_moment(s["started"]), _moment(s["ended"])) for s in whole if "ended" in s]
     seconds = sum((ended - started).total_seconds() for started, ended in moments)
-    text = f"{duration(seconds)} in {_count(len(sessions), 'session')}"
+    text = f"{duration(seconds)} in {_count(len(moments), 'session')}" if moments else ""
+    if killed := len(sessions) - len(moments):
+        text += f"{' and ' if text else ''}{_count(killed, 'session')} that {'was' if killed == 1 else 'were'} killed"
     setups = dict.fromkeys(f"{_name(s['engine'])} with {_count(s['workers'], 'worker')}" for s in sessions)
     return text if len(setups) < 2 else f"{text}, on {', then '.join(setups)}"
 

@@ -2,15 +2,19 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from stalegrad.cli.common import Seed, console, written
 from stalegrad.engines.simulation import Constant, Exponential, Law, LogNormal, Network
 from stalegrad.kernels.noise import MAX_WORKERS
 from stalegrad.protocol.admission import Policy
+
+if TYPE_CHECKING:
+    from stalegrad.planning.scaling import Prediction
 
 
 class LawName(StrEnum):
@@ -76,15 +80,20 @@ def simulate(
             counts, law=law_of, steps=steps, network=network, update=update, max_staleness=max_staleness,
             policy=chosen, seed=seed,
         )  # fmt: skip
-    table = Table(title="One server, predicted")
-    for heading in ("workers", "mean τ", "max τ", "dropped", "updates/s", "speedup", "server busy"):
-        table.add_column(heading, justify="right")
+    table = Table(title="One server, predicted", box=None, pad_edge=False)
+    dropping = any(p.dropped > 0 for p in predictions)
+    for heading in ("workers", "mean τ", "max τ", *["dropped"] * dropping, "updates/s", "speedup", "busy"):
+        table.add_column(heading, justify="right", no_wrap=heading != "busy")
+    table.add_column("bottleneck", no_wrap=True)
     for p in predictions:
         table.add_row(
-            f"{p.workers:,}", f"{p.mean_staleness:.1f}", f"{p.max_staleness:,}", f"{p.dropped:.1%}",
-            f"{p.updates_per_second:,.0f}", f"{p.speedup:.1f}", f"{p.server_busy:.0%}",
+            f"{p.workers:,}", f"{p.mean_staleness:.1f}", f"{p.max_staleness:,}", *[f"{p.dropped:.0%}"] * dropping,
+            f"{p.updates_per_second:,.0f}", f"{p.speedup:.1f}", _busiest(p), p.bottleneck,
         )  # fmt: skip
     console.print(table)
+    mean = scaling.mean_seconds(law_of(1), 1, seed)
+    said = scaling.in_a_sentence(predictions, transfer=network.transfer, update=update, gradient=mean)
+    console.print(Text(said))
     if out is not None:
         settings: dict[str, Any] = {
             "compute": compute, "law": law.value, "variation": variation, "stragglers": stragglers,
@@ -92,3 +101,10 @@ def simulate(
             "parameters": parameters, "max_staleness": max_staleness, "policy": chosen, "steps": steps, "seed": seed,
         }  # fmt: skip
         written(*scaling.save(predictions, settings, out))
+
+
+def _busiest(p: "Prediction") -> str:
+    """The part of the cluster that is busiest, and how busy it is."""
+    shares = {"link": p.link_busy, "server": p.server_busy, "workers": p.workers_busy}
+    part = max(shares, key=shares.__getitem__)
+    return f"{part} {shares[part]:.0%}"

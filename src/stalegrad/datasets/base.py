@@ -12,8 +12,8 @@ class Dataset:
 
     Args:
         name: what it is called here.
-        X: training inputs, the data along the first axis.
-        y: their labels.
+        X: training inputs, the data along the first axis; also called X_train.
+        y: their labels; also called y_train.
         X_test: test inputs.
         y_test: their labels.
         classes: names of the labels, in the order of their values.
@@ -27,6 +27,16 @@ class Dataset:
     y_test: IntArray
     classes: tuple[str, ...]
     page: str
+
+    @property
+    def X_train(self) -> Any:
+        """The training inputs, :attr:`X`."""
+        return self.X
+
+    @property
+    def y_train(self) -> IntArray:
+        """Their labels, :attr:`y`."""
+        return self.y
 
     def __repr__(self) -> str:
         shapes = (" × ".join(f"{side:,}" for side in part.shape) for part in (self.X, self.X_test))

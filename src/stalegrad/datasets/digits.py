@@ -1,4 +1,4 @@
-"""Handwritten digits of 8 × 8 pixels, which scikit-learn brings along: the data of the demonstration."""
+"""Handwritten digits of 8 × 8 pixels, which scikit-learn brings along."""
 
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ def digits() -> Digits:
     try:
         from sklearn.datasets import load_digits
     except ModuleNotFoundError as error:
-        raise MissingExtra("the demonstration", "demo") from error
+        raise MissingExtra("the data set of digits", "sklearn") from error
     bunch = load_digits()
     order = np.random.Generator(np.random.Philox(SPLIT_SEED)).permutation(len(bunch.target))
     train, test = order[:-TEST_ROWS], order[-TEST_ROWS:]

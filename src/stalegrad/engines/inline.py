@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
+from stalegrad._internal.errors import NotFinite
 from stalegrad._internal.validation import real_number
 from stalegrad.engines.base import Engine, Job, Outcome, keep_up
 from stalegrad.engines.interrupts import stop_on_signals
@@ -59,16 +60,24 @@ class Inline(Engine):
             for s, chain in enumerate(chains)
         ]
         checkpoints = [job.checkpoint(s) if job.checkpoint else None for s in range(job.settings.servers)]
-        stop, interrupted = threading.Event(), threading.Event()
+        stop, interrupted, failures = threading.Event(), threading.Event(), dict[int, NotFinite]()
         turn = _FIRST_TURN
         with stop_on_signals(stop, interrupted, job.hurry, job.stop_requests):
-            while not stop.is_set() and any(not executor.done for executor in executors):
+            while not stop.is_set() and not failures and any(not executor.done for executor in executors):
                 begun = time.perf_counter()
-                for executor in executors:  # by turns, so that all chains are equally far at an interrupt
-                    executor.advance(min(turn, executor.turn), stop.is_set)
+                for s, executor in enumerate(executors):  # by turns, so that all are equally far at an interrupt
+                    try:
+                        executor.advance(min(turn, executor.turn), stop.is_set)
+                    except NotFinite as failure:
+                        failures[s] = failure
                 turn = max(1, turn // 2) if time.perf_counter() - begun > _SOON else 2 * turn
                 for executor, checkpoint in zip(executors, checkpoints, strict=True):
-                    keep_up(checkpoint, executor, ())
-        for executor, checkpoint in zip(executors, checkpoints, strict=True):
-            keep_up(checkpoint, executor, (), last=True)
-        return Outcome(tuple(executor.trace for executor in executors), interrupted=interrupted.is_set())
+                    if not failures:
+                        keep_up(checkpoint, executor, ())
+        for s, (executor, checkpoint) in enumerate(zip(executors, checkpoints, strict=True)):
+            if s not in failures:  # the last checkpoint of a chain that has diverged is better than what is left of it
+                keep_up(checkpoint, executor, (), last=True)
+        return Outcome(
+            tuple(executor.trace for executor in executors), interrupted=interrupted.is_set(),
+            failure=next(iter(failures.values()), None),
+        )  # fmt: skip

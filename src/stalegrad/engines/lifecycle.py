@@ -84,10 +84,14 @@ class GiveUp(NamedTuple):
 
 
 class Abandon(NamedTuple):
-    """Decision: drop the worker for good, and end the chain, which cannot go on without it; with the reason."""
+    """Decision: drop the worker for good, and end the chain, which cannot go on without it; with the reason.
+
+    ``diverged`` if the fault is the chain's own.
+    """
 
     fault: Fault
     reason: str
+    diverged: bool = False
 
 
 Decision = Replace | GiveUp | Abandon
@@ -127,6 +131,7 @@ class Lifecycle:
         self._policy, self._chain, self._needs_all = policy, chain, needs_all
         self._incomplete = needs_all  # not all of those who are needed have been ready yet
         self._workers = [_Worker() for _ in range(workers)]
+        self._not_finite: list[int] = []  # who has sent such a gradient since the last one that could be used
 
     def begin(self, now: float) -> list[int]:
         """The run begins: the workers to start, as incarnation 0."""
@@ -201,15 +206,26 @@ class Lifecycle:
     def usable(self, worker: int) -> None:
         """What a worker delivered could be used: its earlier faults no longer count."""
         self._workers[worker].faults = 0
+        if self._not_finite:
+            self._not_finite.clear()
 
     def heartbeat(self, worker: int, when: float) -> None:
         """A worker has given a sign of life; from its first one on, its silence is noticed."""
         known = self._workers[worker]
         known.heartbeat = when if known.heartbeat is None else max(when, known.heartbeat)
 
-    def failed(self, worker: int, kind: str, details: str, now: float) -> Decision:
-        """A worker has failed: what becomes of it."""
+    def failed(self, worker: int, kind: str, details: str, now: float, *, not_finite: bool = False) -> Decision:
+        """A worker has failed: what becomes of it.
+
+        A gradient that is ``not_finite`` may be the fault of the chain, which has diverged. It is, where all who are
+        there have sent such gradients, more often than a worker may fail, and none that could be used in between.
+        """
         known, fault = self._workers[worker], Fault(worker, kind, details)
+        if not_finite:
+            self._not_finite.append(worker)
+            if len(self._not_finite) > self._policy.restarts and self._present <= set(self._not_finite):
+                known.state, known.since = State.GIVEN_UP, None
+                return Abandon(fault, details, diverged=True)
         known.faults += not (self._policy.elastic and kind == "died")
         known.assignments, known.asked, known.heartbeat = 0, 0, None
         if known.faults <= self._policy.restarts:
@@ -262,6 +278,17 @@ class Lifecycle:
     def absent(self) -> int:
         """How many workers were to start and have given no sign of life yet."""
         return sum(worker.state is State.STARTING and worker.heartbeat is None for worker in self._workers)
+
+    @property
+    def _present(self) -> set[int]:
+        """Those who have been ready, and are not given up."""
+        there = (n for n, w in enumerate(self._workers) if w.present_since is not None)
+        return {n for n in there if self._workers[n].state is not State.GIVEN_UP}
+
+    @property
+    def first_not_finite(self) -> bool:
+        """Whether the gradient that failed last is the first of a row that are not finite."""
+        return len(self._not_finite) < 2
 
     def present_seconds(self, now: float) -> float:
         """Seconds since each worker was first ready, summed over workers."""

@@ -17,7 +17,7 @@ from stalegrad.engines.base import Checkpoint, Event, Timing, keep_up
 from stalegrad.engines.lifecycle import LEAST_WAIT, Abandon, Decision, FaultPolicy, Lifecycle, Replace
 from stalegrad.engines.link import Arrival, Delivery, Express, Link, Ready
 from stalegrad.engines.suspension import Suspension
-from stalegrad.protocol.chain import Chain
+from stalegrad.protocol.chain import Chain, diverged, is_not_finite
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.server import Gradient
 
@@ -109,6 +109,7 @@ class ServerLoop:
         self._stop, self._clock, self._checkpoint = stop, clock, checkpoint
         self._prepares = prepares and server.chain.can_prepare
         self._suspension = Suspension(_POLL)
+        self._diverged = False
 
     @property
     def trace(self) -> ChainTrace:
@@ -144,7 +145,8 @@ class ServerLoop:
             self.timing.damaged, self.timing.repeated, self.timing.sent_again = self.link.repairs()
             self.timing.waiting += self.lifecycle.present_seconds(now) - self.timing.gradients
             self.link.close()
-            keep_up(self._checkpoint, self.server, self.events, last=True)
+            if not self._diverged:  # its last checkpoint is better than what has become of it
+                keep_up(self._checkpoint, self.server, self.events, last=True)
 
     def _next_arrival(self, pause: float) -> Arrival | None:
         """Wait for so many seconds at most; in an idle moment the noise of the next update is made first."""
@@ -212,19 +214,24 @@ class ServerLoop:
         return min(_POLL, max(LEAST_WAIT, self.lifecycle.next_overdue() - now))
 
     def _fail(self, worker: int, kind: str, details: str) -> None:
-        self._carry_out(self.lifecycle.failed(worker, kind, details, self._clock()))
+        lost = kind == "refused" and is_not_finite(details)
+        self._carry_out(self.lifecycle.failed(worker, kind, details, self._clock(), not_finite=lost))
 
     def _carry_out(self, decision: Decision) -> None:
         """Report a fault, take its worker out, and start another or end the run."""
         worker, kind, details = decision.fault
         event = Event(self._clock(), self.index, worker, kind, details)
         self.events.append(event)
-        log.warning("%s", event)
+        if self.lifecycle.first_not_finite:  # others of a row say nothing new
+            log.warning("%s", event)
         self.link.discard(worker, kind)
         self._send(self.server.leave(worker))
         if isinstance(decision, Replace):
             self.link.start(worker, decision.incarnation)
         elif isinstance(decision, Abandon):
+            self._diverged = decision.diverged
+            if decision.diverged:
+                raise diverged(self.index, self.server.chain.version, decision.reason)
             raise WorkersLost(decision.reason)
 
 

@@ -14,6 +14,7 @@ from stalegrad.kernels.base import initial_momentum as initial_momentum
 from stalegrad.kernels.families import Kinetic as Kinetic
 from stalegrad.kernels.families import Overdamped as Overdamped
 from stalegrad.kernels.fused import Update as Update
+from stalegrad.kernels.linear import Linear as Linear
 from stalegrad.kernels.samplers.baoab import BAOAB as BAOAB
 from stalegrad.kernels.samplers.harmonic import Harmonic as Harmonic
 from stalegrad.kernels.samplers.psgld import PSGLD as PSGLD

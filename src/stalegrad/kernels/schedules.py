@@ -110,6 +110,33 @@ class Cyclical:
 
 
 @dataclass(frozen=True)
+class Changed:
+    """h_l = before(l) for l < at, and after(l) from there on: the step size of a run in which it was changed.
+
+    >>> Changed(before=0.1, after=0.02, at=100)(99), Changed(before=0.1, after=0.02, at=100)(100)
+    (0.1, 0.02)
+    """
+
+    before: "float | Schedule"
+    after: "float | Schedule"
+    at: int
+
+    def __post_init__(self) -> None:
+        whole_number("at", self.at)
+        for name in ("before", "after"):
+            value = getattr(self, name)
+            if not callable(value):
+                object.__setattr__(self, name, real_number(name, value, above=0))
+
+    def __call__(self, l: Any) -> Any:  # noqa: E741
+        """h_l."""
+        before, after = as_schedule(self.before), as_schedule(self.after)
+        if np.ndim(l) == 0:
+            return before(l) if l < self.at else after(l)
+        return np.array([self(entry) for entry in np.ravel(l).tolist()]).reshape(np.shape(l))
+
+
+@dataclass(frozen=True)
 class Auto:
     """A step size that :func:`stalegrad.sample` is to find before it begins, by ``step_size="auto"``."""
 
@@ -140,7 +167,7 @@ def as_schedule(step_size: Any) -> Schedule:
         return Auto()
     if not callable(step_size):
         return Constant(step_size)
-    if isinstance(step_size, Constant | Polynomial | Inverse | Cyclical | Auto):  # positive by construction
+    if isinstance(step_size, Constant | Polynomial | Inverse | Cyclical | Changed | Auto):  # positive by construction
         return step_size
     schedule = _Watched(step_size)
     schedule(0)

@@ -14,11 +14,13 @@ from stalegrad._internal.tables import NumberOr, Registry, Table, check_keys, ch
 from stalegrad.kernels.base import SAMPLERS, Kernel
 from stalegrad.kernels.metrics import ExpandedMean
 from stalegrad.kernels.samplers.sghmc import SGHMC
-from stalegrad.kernels.schedules import Constant, Cyclical, Inverse, Polynomial
+from stalegrad.kernels.schedules import Changed, Constant, Cyclical, Inverse, Polynomial
 
+_PARTS: dict[str, Any] = {}  # of a schedule, that are schedules themselves
 SCHEDULES: Registry[Any] = Registry(
-    "schedule", {member.__name__: member for member in (Constant, Polynomial, Inverse, Cyclical)}
+    "schedule", {member.__name__: member for member in (Constant, Polynomial, Inverse, Cyclical, Changed)}, _PARTS
 )
+_PARTS.update(before=NumberOr(SCHEDULES), after=NumberOr(SCHEDULES))
 METRICS: Registry[Any] = Registry("metric", {"ExpandedMean": ExpandedMean})
 KERNELS: Registry[Kernel] = Registry(
     "kernel",

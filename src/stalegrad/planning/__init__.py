@@ -2,6 +2,7 @@
 
 ``timing.py`` has the clock, ``calibration.py`` the measurements, ``contention.py`` the machine at hand,
 ``step_sizes.py`` the curvature, ``advice.py`` the choice and its reasons, and ``forecast.py`` puts them together.
+``machines.py`` lays chains and workers out on machines that are named.
 ``stalegrad plan job.toml`` prints what comes out.
 """
 
@@ -10,6 +11,7 @@ from stalegrad.planning.calibration import Calibration, calibrate
 from stalegrad.planning.cluster import Cluster
 from stalegrad.planning.contention import Times, times_here
 from stalegrad.planning.forecast import Forecast, forecast
+from stalegrad.planning.machines import Layout, Machines, advise_layout, layouts
 from stalegrad.planning.row import Row
 from stalegrad.planning.step_sizes import StepSizes
 from stalegrad.planning.timing import RoundTrip
@@ -19,13 +21,17 @@ __all__ = [
     "Calibration",
     "Cluster",
     "Forecast",
+    "Layout",
+    "Machines",
     "RoundTrip",
     "Row",
     "StepSizes",
     "Targets",
     "Times",
     "advise",
+    "advise_layout",
     "calibrate",
     "forecast",
+    "layouts",
     "times_here",
 ]

@@ -182,8 +182,12 @@ def _step_reason(row: Row, sizes: StepSizes) -> str:
     beyond = "" if limit is None else f" It would blow up from {limit:.2g} on."
     return (
         f"Step size: {sizes.step_size:.3g} stays. The largest curvature is {sizes.curvature:.3g}, and at this "
-        f"staleness the variance along that direction is off by {error_text(row.error)}.{beyond}"
+        f"staleness the variance is off by {error_text(row.error)} where it is off most, {_noise_said(sizes)}.{beyond}"
     )
+
+
+def _noise_said(sizes: StepSizes) -> str:
+    return f"{error_text(sizes.noise_error)} of it by the noise of minibatches"
 
 
 def _smaller_step(row: Row, sizes: StepSizes) -> tuple[Row, float, list[str]]:

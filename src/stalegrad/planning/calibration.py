@@ -1,5 +1,7 @@
 """What a job takes on the machine at hand: a gradient, an update, and the round trips of short real runs."""
 
+import resource
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -53,6 +55,7 @@ class Calibration:
         busy_elsewhere: share of the processor's time that others took from this thread while it computed.
         round_trips: of real runs, by increasing number of workers; the first has one.
         diverged: whether the chain diverged at the job's step size, so that a smaller one was used for the runs.
+        process_bytes: memory that this process, which has the model and its data, has taken at most.
     """
 
     engine: str
@@ -68,6 +71,7 @@ class Calibration:
     busy_elsewhere: float
     round_trips: tuple[RoundTrip, ...]
     diverged: bool = False
+    process_bytes: float = 0.0
 
     @property
     def alone(self) -> RoundTrip:
@@ -167,8 +171,15 @@ def calibrate(
         busy_elsewhere=busy,
         round_trips=tuple(best[count][0] for count in counts),
         diverged=runs.diverged,
+        process_bytes=_process_bytes(),
     )
     return Measured(calibration, best[1][1], kernels, warmed_up)
+
+
+def _process_bytes() -> float:
+    """The most memory that this process has had."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * unit
 
 
 def worker_counts(cores: int, servers: int) -> tuple[int, ...]:

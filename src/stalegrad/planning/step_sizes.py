@@ -1,6 +1,6 @@
 """Whether a job's step size stands the staleness that so many workers bring, from the curvature of its posterior."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, isinf
 
 import numpy as np
@@ -10,6 +10,7 @@ from stalegrad.analysis.diagnostics.evidence import Evidence, NotChecked
 from stalegrad.kernels import Kernel
 from stalegrad.potentials import Potential
 from stalegrad.runs.result import Run
+from stalegrad.theory import Direction
 
 _AIM = LIMIT / 2  # the error that an advised step size leaves
 _HALVINGS = 12
@@ -21,23 +22,38 @@ class StepSizes:
 
     The figure is the relative error of the variance along the stiffest direction, for a Gaussian of that curvature:
     :func:`stalegrad.analysis.diagnostics.checks.stiffness.expected_error`. For SGLD it is about h·λ·(τ + ½) while that
-    is small.
+    is small. The noise of minibatches, along that direction and on average over all, is part of it.
 
     Args:
         kernels: of the job, at the first step size of their schedules.
         curvature: λ.
         mean_curvature: of all directions, for thermostats.
+        noise: variance of minibatch gradients along the stiffest direction.
+        mean_noise: along all directions, on average.
     """
 
     kernels: tuple[Kernel, ...]
     curvature: float
     mean_curvature: float = 0.0
+    noise: float = 0.0
+    mean_noise: float = 0.0
 
     def error(self, mean_staleness: float, factor: float = 1.0) -> float:
         """Of the kernel that it hits hardest, with steps of ``factor`` times its own; infinite if it blows up."""
         lag = Lag.of_mean(mean_staleness)
         kernels = dict.fromkeys(k.with_step_size(factor * float(k.schedule(0))) for k in self.kernels)
-        return max((expected_error(k, lag, self.curvature, self.mean_curvature) for k in kernels), key=abs)
+        errors = [expected_error(k, lag, self.curvature, self.mean_curvature, noise=self.noise) for k in kernels]
+        # What minibatches add to all directions may be more than what staleness adds to one.
+        everywhere = Direction(0, self.mean_noise)
+        plain = [k for k in kernels if k.thermostat is None and self.mean_noise]
+        errors += [k.relative_noise(float(k.schedule(0)), everywhere) or 0.0 for k in plain]
+        return max(errors, key=abs)
+
+    @property
+    def noise_error(self) -> float:
+        """What of the error with fresh gradients is due to minibatches alone."""
+        quiet = replace(self, noise=0.0, mean_noise=0.0)
+        return self.error(0.0) - quiet.error(0.0)
 
     def stands(self, mean_staleness: float) -> bool:
         """Whether the job's step size keeps the error within 20 %."""
@@ -98,6 +114,8 @@ def measure_step_sizes(run: Run, potential: Potential, kernels: tuple[Kernel, ..
         tuple(k.with_step_size(float(k.schedule(0))) for k in kernels),
         curvature,
         evidence.mean_curvature if thermostat else 0.0,
+        evidence.noise.along(evidence.curvature.direction),
+        evidence.noise.mean,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stalegrad._internal.errors import GradientError, StoreError
+from stalegrad._internal.errors import GradientError, NotFinite, StoreError
 from stalegrad._internal.jit import as_int64, compiled
 from stalegrad._internal.types import Array
 from stalegrad.kernels.base import Address, Kernel
@@ -260,11 +260,24 @@ def refuse_bad_gradient(gradient: Array, like: Array) -> None:
         raise GradientError(f"the gradient is {given}; wanted is {like.dtype} of shape {like.shape}")
     if not all_finite(gradient):
         bad = int(gradient.size - np.count_nonzero(np.isfinite(gradient)))
-        raise GradientError(
-            f"{bad} of {gradient.size} entries of the gradient are NaN or infinite. If the data are finite, the chain "
-            "has probably diverged: use a smaller step_size; a stale chain is stable only while "
-            "step_size · largest curvature · (staleness + ½) stays below about 1"
-        )
+        raise NotFinite(f"{bad} of {gradient.size} {_NOT_FINITE}")
+
+
+_NOT_FINITE = "entries of the gradient are NaN or infinite"
+
+
+def is_not_finite(reason: str) -> bool:
+    """Whether a gradient was refused for want of finite numbers, which is the chain's fault more often than not."""
+    return _NOT_FINITE in reason
+
+
+def diverged(chain: int, updates: int, reason: str) -> NotFinite:
+    """What to say of a chain that cannot go on, because no gradient at its point is finite."""
+    return NotFinite(
+        f"chain {chain} has diverged after {updates:,} updates: {reason}. Use a smaller step_size; a stale chain is "
+        "stable only while step_size · largest curvature · (staleness + ½) stays below about 1. If it is as small as "
+        "that, look for NaN in the data"
+    )
 
 
 @compiled

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from stalegrad._internal.errors import GradientError
+from stalegrad._internal.errors import GradientError, NotFinite
 from stalegrad._internal.jit import is_compiled
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.address import GradientAddress
 from stalegrad.potentials.base import Potential
 from stalegrad.protocol.block import execute_block
-from stalegrad.protocol.chain import Chain, Each, Record, all_finite, refuse_bad_gradient
+from stalegrad.protocol.chain import Chain, Each, Record, all_finite, diverged, refuse_bad_gradient
 from stalegrad.protocol.chain_trace import ChainTrace, joined
 from stalegrad.protocol.order import Order, Stretch
 from stalegrad.protocol.past import Past
@@ -362,9 +362,11 @@ def execute(
 
 def _refuse(gradient: Array, updates: ChainTrace, entry: int, update: int, chain: Chain) -> None:
     """Say where the gradient that cannot be used came from."""
+    worker, count = updates.worker[entry], updates.count[entry]
+    where = f"minibatch {count} of worker {worker}"
     try:
         refuse_bad_gradient(gradient, chain.position)
+    except NotFinite as error:
+        raise diverged(chain.chain, chain.version, f"{error}, on {where}") from None
     except GradientError as error:
-        worker, count = updates.worker[entry], updates.count[entry]
-        where = f"chain {chain.chain}, update {update}, minibatch {count} of worker {worker}"
-        raise GradientError(f"{where}: {error}") from None
+        raise GradientError(f"chain {chain.chain}, update {update}, {where}: {error}") from None

@@ -39,7 +39,7 @@ class Settings:
         burn_in: updates of each chain that are not kept.
         thin: of those after burn-in, every thin-th is kept.
         architecture: who samples and who sends what; None for the default.
-        checkpoint_every: seconds between checkpoints of a stored run.
+        checkpoint_every: seconds between checkpoints of a stored run, at most: the first ones come sooner.
         on_store_error: what to do when the store cannot be written, ``"stop"`` or ``"continue"`` and try again.
 
     >>> Settings(steps=100, workers=4).table()

@@ -65,7 +65,7 @@ class Onlookers:
                 raise
             state = "failed" if outcome.failure else "interrupted" if outcome.interrupted else "finished"
             finish(state, str(outcome.failure) if outcome.failure else f"the run has {_ENDED[state]}")
-        if self.progress and outcome.timing is not None:
+        if self.progress and outcome.timing is not None and outcome.failure is None:
             print(verdict(outcome.timing, settings.servers, settings.workers, prepared.team.cores), file=sys.stderr)
         return outcome
 

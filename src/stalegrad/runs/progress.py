@@ -161,6 +161,7 @@ class Progress:
         self._statuses, self._steps, self._averages = statuses, steps, averages
         self._console = Console(file=file or sys.stderr)
         self._begun = time.perf_counter()
+        self._before = [(status.accepted, status.dropped) for status in statuses]  # of sessions before this one
         self._live: Live | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -197,7 +198,7 @@ class Progress:
             table.add_row(
                 str(chain), f"{status.accepted:,}", f"{share:.0%}", f"{status.dropped:,}", f"{status.refused:,}",
                 f"{_mean_staleness(status):.1f}", str(status.staleness_max),
-                f"{(status.accepted + status.dropped) / max(seconds, 1e-9):,.0f}", _time_left(share, seconds),
+                f"{self._gradients(chain) / max(seconds, 1e-9):,.0f}", self._time_left(chain, seconds),
             )  # fmt: skip
         if functions := self._functions():
             table.caption = Text(printable(functions))
@@ -207,6 +208,7 @@ class Progress:
         """All chains in one line, for logs."""
         seconds = time.perf_counter() - self._begun
         made = [status.accepted for status in self._statuses]
+        slowest = min(range(len(made)), key=made.__getitem__)
         share = min(made) / self._steps
         dropped = sum(status.dropped for status in self._statuses)
         tau = sum(s.staleness_sum for s in self._statuses) / max(sum(made), 1)
@@ -214,9 +216,22 @@ class Progress:
         parts = [
             f"{share:4.0%}", f"{sum(made):,} updates of {len(made)} chain{'s' * (len(made) != 1)}",
             f"{dropped:,} dropped", f"staleness {tau:.1f} (max {largest})",
-            f"{(sum(made) + dropped) / max(seconds, 1e-9):,.0f} gradients/s", f"time left {_time_left(share, seconds)}",
+            f"{sum(map(self._gradients, range(len(made)))) / max(seconds, 1e-9):,.0f} gradients/s",
+            f"time left {self._time_left(slowest, seconds)}",
         ]  # fmt: skip
         return " · ".join(parts + ([functions] if (functions := self._functions()) else []))
+
+    def _gradients(self, chain: int) -> int:
+        """Gradients that have reached a chain in this session."""
+        status = self._statuses[chain]
+        return status.accepted + status.dropped - sum(self._before[chain])
+
+    def _time_left(self, chain: int, seconds: float) -> str:
+        """Until a chain is done, if it goes on as in this session, which has lasted for so many seconds."""
+        made = self._statuses[chain].accepted
+        new = made - self._before[chain][0]
+        left = self._steps - made
+        return "done" if left <= 0 else "?" if new <= 0 else duration(seconds * left / new)
 
     def _functions(self) -> str:
         if self._averages is None:
@@ -243,9 +258,11 @@ def verdict(timing: Timing, servers: int, workers: int, cores: int) -> str:
     total = max(timing.gradients + timing.waiting, 1e-12)
     share, possible = timing.gradients / total, min(1.0, cores / (servers * workers))
     each = timing.gradients / max(timing.count, 1)
+    busy = "the server was busy" if servers == 1 else f"{servers} servers were busy, on average,"
     text = (
         f"workers spent {share:.0%} of their time in gradients ({duration(each)} each) and {1 - share:.0%} in "
-        f"exchange and waiting; servers were busy {timing.updates:.1f} of {timing.wall:.1f} s"
+        f"exchange and waiting; {busy} {timing.updates / max(servers * timing.wall, 1e-12):.0%} of "
+        f"{duration(timing.wall)}"
     )
     if workers > 1 and share < 0.5 * possible:
         useful = max(1, round(workers * share))
@@ -260,7 +277,3 @@ def verdict(timing: Timing, servers: int, workers: int, cores: int) -> str:
 
 def _mean_staleness(status: ChainStatus) -> float:
     return status.staleness_sum / max(status.accepted, 1)
-
-
-def _time_left(share: float, seconds: float) -> str:
-    return "?" if share <= 0 else "done" if share >= 1 else duration(seconds * (1 - share) / share)

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from stalegrad._internal.errors import ArgumentError, StalegradError
+from stalegrad._internal.errors import ArgumentError, GradientError, StalegradError
 from stalegrad._internal.types import Array, IntArray
 from stalegrad._internal.validation import whole_number
-from stalegrad.analysis.diagnostics import Findings, SteinDiscrepancy, diagnose, kernel_stein_discrepancy
+from stalegrad.analysis.diagnostics import (
+    LEAST_DRAWS,
+    Findings,
+    SteinDiscrepancy,
+    diagnose,
+    kernel_stein_discrepancy,
+)
 from stalegrad.analysis.diagnostics.evidence import described_kernels
 from stalegrad.analysis.estimates import (
     Estimate,
@@ -173,6 +179,30 @@ class Run:
             )  # fmt: skip
         return consensus_draws(self.draws, weights=weights)
 
+    def summary(self, parameters: Sequence[str] | None = None, *, most: int = 1_000) -> Any:
+        """What the draws say of every parameter: a table by name, to print or to work with.
+
+        Its columns are ``mean``, weighed by step sizes as in :meth:`estimate`; ``sd``, the standard deviation of the
+        draws; ``mcse``, the Monte Carlo standard error of the mean; ``ess``, how many independent draws would have that
+        error; and ``rhat``, which is above 1.01 where chains disagree. ``mcse`` and ``ess`` are NaN of a parameter
+        whose chains have not arrived yet, and ``rhat`` is NaN of a single chain.
+
+        Args:
+            parameters: names such as ``"weights"`` or ``"weights[0, 3]"``; None for all.
+            most: of a model with more parameters, so many are shown, evenly spaced, with a warning.
+
+        Returns:
+            A :class:`pandas.DataFrame` where pandas is installed, else a table that prints alike, with columns as
+            dictionaries: ``run.summary()["mean"]["theta[0]"]`` works on both.
+        """
+        from stalegrad.runs.parameter_table import parameter_table
+
+        self._refuse_repeated("summary")
+        if self.draws.shape[1] < LEAST_DRAWS:
+            problem = f"has {self.draws.shape[1]} draws of each chain"
+            raise ArgumentError("run", self, problem, f"A summary needs {LEAST_DRAWS}: sample more.")
+        return parameter_table(self, parameters, most)
+
     def to_arviz(
         self,
         *,
@@ -318,10 +348,10 @@ class Run:
     def __repr__(self) -> str:
         shape = " × ".join(map(str, self.draws.shape))
         counts = StalenessCounts.together(chain.staleness_counts for chain in self.trace.chains)
-        arrived = max(counts.arrived, 1)
-        mean = (counts.tau * (counts.used + counts.dropped)).sum() / arrived
-        largest, dropped = counts.tau.max(initial=0), 1 - counts.accepted / arrived
-        return f"Run(draws {shape}, mean staleness {mean:.2f}, max {largest}, dropped {dropped:.1%})"
+        dropped = 1 - counts.accepted / max(counts.arrived, 1)
+        older = f" (up to {int(counts.tau.max())} old)" if dropped else ""
+        text = f"mean staleness {counts.mean:.2f}, max {counts.largest}, dropped {dropped:.1%}{older}"
+        return f"Run(draws {shape}, {text})"
 
 
 class RunFailed(StalegradError, RuntimeError):
@@ -330,6 +360,24 @@ class RunFailed(StalegradError, RuntimeError):
     def __init__(self, reason: str, run: Run) -> None:
         super().__init__(f"{reason}. All {run.draws.shape[-2]:,} draws so far are in the exception's .run")
         self.run = run
+
+
+class Diverged(RunFailed, GradientError):
+    """A run of which a chain has diverged. ``run`` holds what was kept of it; the message says how to go on."""
+
+    def __init__(self, reason: str, run: Run, step_size: float) -> None:
+        self.run, self.reason = run, reason
+        self.smaller = float(f"{step_size / 10:.1g}")
+        """A step size to try."""
+        StalegradError.__init__(self, f"{reason}. {self._way_on()}")
+
+    def _way_on(self) -> str:
+        if self.run.store is None:
+            way = f"step_size={self.smaller:g}, or without a kernel, so that one is found"
+            return f"Begin again with {way}. The draws until then are in the exception's .run"
+        place = repr(str(self.run.store))
+        way = f"Go on from its last good checkpoint: sg.resume({place}, …, step_size={self.smaller:g}), or begin again"
+        return f"{way}: sg.sample(…, store={place}, overwrite=True)"
 
 
 def _known(value: float, form: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from stalegrad._internal.errors import ArgumentError, GradientError, StoreError
+from stalegrad._internal.errors import ArgumentError, NotFinite, StoreError
 from stalegrad._internal.text import printable
 from stalegrad._internal.validation import whole_number
 from stalegrad.analysis.diagnostics.checkup import FEWEST_GRADIENTS, MOST_GRADIENTS
@@ -19,6 +19,7 @@ from stalegrad.kernels.noise import MAX_REPEATS
 from stalegrad.potentials import Potential
 from stalegrad.protocol.admission import Policy
 from stalegrad.protocol.architectures import Architecture, StaleGradients
+from stalegrad.protocol.chain import diverged
 from stalegrad.protocol.executor import execute
 from stalegrad.protocol.settings import OnStoreError, Settings
 from stalegrad.protocol.trace import Trace
@@ -34,7 +35,7 @@ from stalegrad.runs.prepare import (
     with_numbers,
 )
 from stalegrad.runs.recorders.memory import Recorder
-from stalegrad.runs.result import Run, RunFailed, TestFunction
+from stalegrad.runs.result import Diverged, Run, RunFailed, TestFunction
 from stalegrad.runs.step_sizes import with_everything_found
 from stalegrad.runs.warmup.options import Warmup
 
@@ -64,6 +65,7 @@ def sample(
     progress: bool = True,
     functions: Mapping[str, TestFunction] | None = None,
     store: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
     checkpoint_every: float = 60.0,
     on_store_error: OnStoreError = "stop",
     job: Mapping[str, Any] | None = None,
@@ -106,7 +108,10 @@ def sample(
         store: a new folder to which draws, trace and checkpoints are written while the run goes on, see
             :mod:`stalegrad.runs.store`. The run can then be resumed whatever happens to this process, and ``run.draws``
             reads from disk: memory does not grow with the number of draws.
-        checkpoint_every: seconds between checkpoints; there is one at the end in any case.
+        overwrite: delete the run that is in this folder already, once the new one can begin. Nothing but a run that no
+            process is writing is ever deleted.
+        checkpoint_every: seconds between checkpoints, at most: they begin after 1 s, and the time to the next doubles
+            until it is this long. There is one at the end in any case.
         on_store_error: when the folder cannot be written, such as on a full disk, ``"stop"`` the run, or
             ``"continue"``: try again until it can be, with what was sampled meanwhile, up to 256 MiB, in memory. Then
             the sampling waits, and after ten minutes the run stops, too.
@@ -124,7 +129,7 @@ def sample(
     Raises:
         RunFailed: all workers of a chain failed too often in a row, or the store could not be written; the exception's
             ``run`` holds the draws so far.
-        GradientError: a chain diverged.
+        Diverged: a chain has; a RunFailed and a GradientError, whose message says how to go on.
         StoreError: the store cannot be made.
     """
     settings = Settings(
@@ -148,7 +153,7 @@ def sample(
     if store is not None:
         from stalegrad.runs.storage import Storage  # what compresses draws takes a while to import
 
-        return _run_stored(Storage.create(store, prepared, job=job), onlookers)
+        return _run_stored(Storage.create(store, prepared, job=job, overwrite=overwrite), onlookers)
     settings = prepared.settings
     recorder = Recorder(repeats, settings.servers, settings.steps, settings.thinning, potential, prepared.coordinates)
     task = prepared.job(recorder.of, recorder, chain=lambda server: prepared.chain(server, recorder.rows))
@@ -163,7 +168,7 @@ def sample(
         interrupted=outcome.interrupted,
         variables=potential.variables,
     )
-    run = _checked(run, outcome)
+    run = _checked(run, _noticed(run, outcome), prepared)
     if progress and repeats is None and prepared.team.leads:
         _print_findings(run, potential, prepared.kernels, onlookers.functions)
     return run
@@ -177,6 +182,7 @@ def resume(
     engine: str | Engine | None = None,
     workers: int | None = None,
     steps: int | None = None,
+    step_size: Any = None,
     progress: bool = True,
     functions: Mapping[str, TestFunction] | None = None,
     checkpoint_every: float | None = None,
@@ -197,6 +203,9 @@ def resume(
         engine: as for :func:`sample`; None for the one that the run had.
         workers: W; None for what the run had.
         steps: L in all, counted from the run's start; None for what the run had.
+        step_size: h from here on, a number or a schedule; None for what the run had. A run that has diverged needs a
+            smaller one. Its chains go on from their last checkpoints, those that were on their way to infinity by then
+            from their starts.
         progress: as for :func:`sample`.
         functions: as for :func:`sample`.
         checkpoint_every: as for :func:`sample`; None for what the run had.
@@ -213,7 +222,10 @@ def resume(
         "workers": workers, "steps": steps, "checkpoint_every": checkpoint_every, "on_store_error": on_store_error
     }  # fmt: skip
     onlookers = _onlookers(progress, functions, observers, watch)
-    return _run_stored(Storage.open(path, potential, kernel, engine=engine, changes=changes), onlookers)
+    storage = Storage.open(path, potential, kernel, engine=engine, step_size=step_size, changes=changes)
+    if progress and storage.prepared.team.leads:
+        print(storage.beginning, file=sys.stderr)
+    return _run_stored(storage, onlookers)
 
 
 def load(path: str | os.PathLike[str], potential: Potential | None = None) -> Run:
@@ -281,7 +293,7 @@ def replay(
         chain_draws=recorder.chain_draws,
         variables=potential.variables,
     )
-    return _checked(run, outcome)
+    return _checked(run, _noticed(run, outcome), prepared)
 
 
 def _replayed(
@@ -316,25 +328,32 @@ def _run_stored(storage: "Storage", onlookers: Onlookers) -> Run:
             outcome = onlookers.run(prepared, storage.job(), storage.recorder, storage.folder)
         except StoreError as failure:  # of the inline engine, which reports to no other process
             outcome = Outcome((), failure=failure)
-        outcome = storage.finish(outcome)
-    run = _checked(storage.run(outcome), outcome)
+        storage.recorder.close()
+        outcome = storage.finish(_noticed(storage.run(outcome), outcome))
+    run = _checked(storage.run(outcome), outcome, prepared)
     if onlookers.progress and prepared.team.leads:
         _print_findings(run, prepared.potential, prepared.kernels, onlookers.functions)
     return run
 
 
-def _checked(run: Run, outcome: Outcome) -> Run:
-    """The run, or the exception that says why it is not whole."""
-    if outcome.failure is not None:
-        raise RunFailed(str(outcome.failure), run) from outcome.failure
-    for s, draws in enumerate(run.chain_draws):
+def _noticed(run: Run, outcome: Outcome) -> Outcome:
+    """The outcome, of a chain that has overflowed at its end with this failure."""
+    for s, draws in enumerate(() if outcome.failure is not None else run.chain_draws):
         # No gradient is taken at the last point, so nobody else would notice that it overflowed. NaN and infinity stay
         # in θ once they are there: the last draw of a chain tells for all of them.
         if not np.isfinite(draws[..., -1:, :]).all():
-            raise GradientError(
-                f"chain {s} has diverged: its last draw is NaN or infinite. Use a smaller step_size; "
-                "a stale chain is stable only while step_size · largest curvature · (staleness + ½) stays below about 1"
-            )
+            return replace(outcome, failure=diverged(s, run.trace.chains[s].steps, "its last draw is NaN or infinite"))
+    return outcome
+
+
+def _checked(run: Run, outcome: Outcome, prepared: Prepared) -> Run:
+    """The run, or the exception that says why it is not whole."""
+    failure = outcome.failure
+    if isinstance(failure, NotFinite):
+        made = min(chain.steps for chain in run.trace.chains)
+        raise Diverged(str(failure), run, max(float(kernel.schedule(made)) for kernel in prepared.kernels)) from None
+    if failure is not None:
+        raise RunFailed(str(failure), run) from failure
     return run
 
 

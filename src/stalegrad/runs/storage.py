@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from stalegrad._internal.errors import ArgumentError, StoreError
+from stalegrad._internal.errors import ArgumentError, NotFinite, StoreError
 from stalegrad._internal.files import RESTORE, remove_partial
 from stalegrad._internal.types import Array
 from stalegrad._internal.version import VERSION
@@ -25,6 +25,7 @@ from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import DrawStats
 from stalegrad.protocol.past import Past
 from stalegrad.protocol.trace import Trace
+from stalegrad.runs.going_on import go_back, lost_chains, raise_diverged_again, where_it_goes_on, with_other_step
 from stalegrad.runs.jobs import JobFile
 from stalegrad.runs.prepare import Kernels, Prepared, chosen_engine, prepare, with_numbers
 from stalegrad.runs.recorders.disk import DiskRecorder
@@ -87,15 +88,22 @@ class Storage:
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], prepared: Prepared, *, job: Mapping[str, Any] | None = None
+        cls,
+        path: str | os.PathLike[str],
+        prepared: Prepared,
+        *,
+        job: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
     ) -> "Storage":
-        """The folder of a new run."""
+        """The folder of a new run, perhaps in place of an old one."""
 
         def make() -> "Storage":
             states = [prepared.chain(s).snapshot() for s in range(prepared.settings.servers)]
             record = prepared.record(with_gradient=True)
             where = prepared.coordinates
-            folder, lock = folders.create(path, record, VERSION, prepared.initial, states, job, where)
+            folder, lock = folders.create(
+                path, record, VERSION, prepared.initial, states, job, where, overwrite=overwrite
+            )
             return cls(prepared, folder, lock)
 
         return prepared.team.broadcast(make, _place, lambda place: cls(prepared, Path(place), None))
@@ -108,10 +116,13 @@ class Storage:
         kernel: Kernels | None,
         *,
         engine: str | Engine | None,
+        step_size: Any = None,
         changes: Mapping[str, Any],
     ) -> "Storage":
         """The folder of a run that goes on, with other settings where ``changes`` has one that is not None."""
         info = inspect(path)
+        if info.state == "diverged" and step_size is None:
+            raise_diverged_again(info)
         asked = info.record.settings
         chosen = engine_from_table(info.record.engine) if engine is None else chosen_engine(engine)
         chosen.begin()
@@ -124,13 +135,19 @@ class Storage:
             raise ArgumentError("workers", workers, problem, f"Give {asked.workers}, or None for what the run had.")
         settings = replace(asked, steps=info.steps).changed(**changes)
         kernels = _stored_kernels(info) if kernel is None else _as_stored(kernel, info)
+        again = lost_chains(info) if info.state == "diverged" else ()
+        if step_size is not None:
+            goes_on = [0 if s in again else updates for s, updates in enumerate(info.updates)]
+            given = [kernels] * asked.servers if isinstance(kernels, Kernel) else kernels
+            later = [with_other_step(*both, step_size) for both in zip(given, goes_on, strict=True)]
+            kernels = later
         prepared = prepare(
             potential, kernels, settings, engine=chosen, initial=folders.read_initial(info.path),
             coordinates=folders.read_coordinates(info.path, info.record), warmup=info.record.warmup,
         )  # fmt: skip
 
         def take() -> "Storage":
-            _refuse_another_run(info, prepared)
+            _refuse_another_run(info, prepared, but=("step_size",) if step_size is not None else ())
             lock = Lock(info.path)
             try:
                 now = inspect(path)  # again: another process may have gone on until a moment ago
@@ -141,6 +158,9 @@ class Storage:
                 for s, of in enumerate(now.chains):
                     chain_arrays(now.path, s, of, now.record.model)  # before anything is written to them
                 remove_partial(now.path)
+                if step_size is not None:
+                    go_back(now, prepared, again)
+                    now = inspect(path)
                 return cls(prepared, now.path, lock, _past(now))
             except BaseException:
                 lock.release()
@@ -149,6 +169,12 @@ class Storage:
         return prepared.team.broadcast(
             take, _place, lambda place: cls(prepared, Path(place), None, _past(inspect(place)))
         )
+
+    @property
+    def beginning(self) -> str:
+        """A line on where the run goes on."""
+        made = [of.updates for of in self._commits]
+        return f"{self.folder} goes on {where_it_goes_on(made, [of.draws for of in self._commits])}"
 
     def job(self) -> Job:
         """What is left to do."""
@@ -164,6 +190,8 @@ class Storage:
         if failure is not None and (outcome.failure is None or isinstance(outcome.failure, StoreError)):
             outcome = replace(outcome, failure=failure)  # the recorder's own words say what the store lacks
         state = "failed" if outcome.failure else "interrupted" if outcome.interrupted else "finished"
+        if isinstance(outcome.failure, NotFinite):
+            state = "diverged"
         self._end(state, None if outcome.failure is None else str(outcome.failure), outcome.timing)
         return outcome
 
@@ -250,7 +278,7 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
     )  # fmt: skip
 
 
-def _refuse_another_run(info: Info, prepared: Prepared) -> None:
+def _refuse_another_run(info: Info, prepared: Prepared, but: tuple[str, ...] = ()) -> None:
     """A run goes on with the model and the sampler that it has."""
     stored, given = info.record, prepared.record(with_gradient=True)
     pairs = [("model", stored.model.table(), given.model.table())]
@@ -259,12 +287,13 @@ def _refuse_another_run(info: Info, prepared: Prepared) -> None:
         f"{what}.{name} is {new!r}, was {old!r}"
         for what, before, after in pairs
         for name in {**before, **after}
-        if not _same(old := before.get(name), new := after.get(name))
+        if name not in but and not _same(old := before.get(name), new := after.get(name))
     ]
     if differences:
+        other_step = "; another step size is resume's own argument, step_size=…"
         raise StoreError(
             f"{info.path} is the store of another run: {'; '.join(differences)}. Give the model and the kernel that "
-            "the run was started with"
+            f"the run was started with{other_step if any('.step_size is' in d for d in differences) else ''}"
         )
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -80,7 +80,7 @@ def summarise(run: Run, parameters: int = 32) -> Summary:
     timing = run.timing
     return Summary(
         chains=tuple(_chain(chain, draws) for chain, draws in zip(run.trace.chains, kept, strict=True)),
-        parameters=_parameters(run, parameters),
+        parameters=_some_parameters(run, parameters),
         size=run.draws.shape[-1],
         events=dict(Counter(event.kind for event in run.events)),
         gradient_seconds=None if timing is None or not timing.count else timing.gradients / timing.count,
@@ -93,10 +93,17 @@ def _chain(chain: ChainTrace, draws: int) -> ChainSummary:
     return ChainSummary(chain.steps, draws, len(chain) - chain.steps, counts.mean, counts.largest)
 
 
-def _parameters(run: Run, most: int) -> tuple[ParameterSummary, ...]:
+def _some_parameters(run: Run, most: int) -> tuple[ParameterSummary, ...]:
     if run.draws.ndim != 3 or run.draws.shape[1] < LEAST_DRAWS:
         return ()  # repetitions are for averages over them, not for a look at one
-    chosen = _spread(run.variables(np.asarray(run.draws[0, :1])), most)
+    return parameter_summaries(run, spread(run.variables(np.asarray(run.draws[0, :1])), most))
+
+
+def parameter_summaries(run: Run, chosen: Sequence[tuple[str, tuple[int, ...], int]]) -> tuple[ParameterSummary, ...]:
+    """What the draws say of some parameters, each given by its variable, that variable's shape, and its number in it.
+
+    None of any, if a chain among them has diverged.
+    """
     places: list[tuple[str, Any]] = [(name, (..., *np.unravel_index(within, shape))) for name, shape, within in chosen]
 
     def columns(draws: Array) -> Array:
@@ -152,7 +159,7 @@ def _batch_means(run: Run, columns: Callable[[Array], Array], count: int) -> tup
     return sums / weights[..., None] + first, weights, np.concatenate(spaced, axis=1), variance
 
 
-def _spread(variables: dict[str, Array], most: int) -> list[tuple[str, tuple[int, ...], int]]:
+def spread(variables: dict[str, Array], most: int) -> list[tuple[str, tuple[int, ...], int]]:
     """Entries from all over the variables (draw, …), evenly spaced from the first one on: name, shape, number in it."""
     shapes = {name: values.shape[1:] for name, values in variables.items()}
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])

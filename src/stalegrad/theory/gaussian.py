@@ -72,7 +72,7 @@ def stale_sgld(
     """
     lam, h, law, temp, v = _arguments(curvature, step_size, staleness, temperature, gradient_variance)
     own = real_number("owned", owned, least=0)
-    return _delayed(
+    return delayed(
         free=np.ones((1, 1)),
         kick=np.ones(1),
         point=np.ones(1),
@@ -137,7 +137,7 @@ def stale_sghmc(
         free = np.array([[1, h / 2 * (1 + half**2)], [0, half**2]])
         kick, point = half * np.array([h / 2, 1]), np.array([1, h / 2])
     called = f"curvature={lam:g}, step_size={h:g}, friction={b:g}, staleness={_mean(law):g}, integrator={integrator!r}"
-    return _delayed(
+    return delayed(
         free=free,
         kick=kick,
         point=point,
@@ -190,7 +190,7 @@ def stale_baoab(
     b = real_number("friction", friction, above=0)
     keep, sigma = np.exp(-b * h), np.sqrt(-np.expm1(-2 * b * h) * temp)
     kick, shaken = np.array([h / 2 * (1 + keep), keep]), np.array([h / 2, 1])
-    return _delayed(
+    return delayed(
         free=np.array([[1, h / 2 * (1 + keep)], [0, keep]]),
         kick=kick,
         point=np.array([1.0, 0]),
@@ -246,7 +246,7 @@ def stale_ubu(
     kick = np.array([drift, drift * (1 + keep), keep**2])
     first = np.array([[along, across], [along + drift * sigma, across], [keep * sigma, 0]])
     second = np.array([[0, 0], [along, across], [sigma, 0]])
-    return _delayed(
+    return delayed(
         free=np.array([[0, 1, drift], [0, 1, drift * (1 + keep)], [0, 0, keep**2]]),
         kick=kick,
         point=np.array([0.0, 1, 0]),
@@ -301,7 +301,7 @@ def stale_harmonic(
     a = real_number("well", well, above=0)
     stay, drift, pull, keep, along, shared, across = harmonic_coefficients(a, b, h, temp)
     kick = np.array([drift, keep])
-    return _delayed(
+    return delayed(
         free=np.array([[stay, drift], [pull, keep]]),
         kick=kick,
         point=np.array([1.0, 0]),
@@ -317,7 +317,7 @@ def stale_harmonic(
     )
 
 
-def _delayed(
+def delayed(
     *,
     free: Array,
     kick: Array,
@@ -362,13 +362,13 @@ def _arguments(
     return (
         real_number("curvature", curvature, above=0),
         real_number("step_size", step_size, above=0),
-        _law(staleness),
+        staleness_law(staleness),
         real_number("temperature", temperature, least=0),
         real_number("gradient_variance", gradient_variance, least=0),
     )
 
 
-def _law(staleness: Staleness) -> Array:
+def staleness_law(staleness: Staleness) -> Array:
     """The probabilities of τ = 0, 1, …, up to the largest that there is."""
     if np.ndim(staleness) == 0:
         law = np.zeros(whole_number("staleness", staleness) + 1)

@@ -7,7 +7,7 @@ import pytest
 
 import stalegrad as sg
 from stalegrad.analysis.diagnostics.findings import Findings
-from stalegrad.experiments.demo import digits
+from stalegrad.datasets.digits import digits
 from stalegrad.runs.result import Run
 
 from .models import SIZE, linear, psgld, sampled, sghmc, sgld, sgnht

@@ -7,8 +7,12 @@ from matplotlib.axes import Axes
 
 from stalegrad._internal import files
 from stalegrad.analysis.plots.autocorrelation import draw_autocorrelation
+from stalegrad.analysis.plots.densities import draw_density
+from stalegrad.analysis.plots.forest import draw_forest
 from stalegrad.analysis.plots.overview import overview
+from stalegrad.analysis.plots.pairs import draw_pairs
 from stalegrad.analysis.plots.quantities import Functions, Quantity, choose, noted, virtual_time
+from stalegrad.analysis.plots.ranks import draw_ranks
 from stalegrad.analysis.plots.running_averages import draw_running_average
 from stalegrad.analysis.plots.staleness import draw_staleness, draw_staleness_by_worker
 from stalegrad.analysis.plots.style import LIGHT, Picture, Theme, legend_above, picture, png
@@ -25,7 +29,7 @@ _WIDTH = 8.4
 
 
 def pictures(run: Sampled, quantities: Sequence[Quantity], theme: Theme = LIGHT) -> dict[str, Picture]:
-    """By name: traces, running averages and autocorrelations of the quantities, and how the run itself went.
+    """By name: traces, averages, densities, ranks and more of the quantities, and how the run itself went.
 
     A picture that would show nothing, because there are too few draws or no times, is left out.
 
@@ -40,6 +44,12 @@ def pictures(run: Sampled, quantities: Sequence[Quantity], theme: Theme = LIGHT)
     if known := [quantity for quantity in quantities if not quantity.problem]:
         made["running_averages"] = panels(known, draw_running_average, theme, same_x=True)
         made["autocorrelation"] = panels(known, draw_autocorrelation, theme)
+        made["densities"] = panels(known, draw_density, theme, height=1.9)
+        made["forest"] = _forest(known, theme)
+        if len(run.trace) > 1:
+            made["ranks"] = panels(known, draw_ranks, theme, same_x=True)
+        if (pairs := draw_pairs(known, theme)) is not None:
+            made["pairs"] = pairs
     if beside := noted(run):
         made["noted"] = _noted(run, beside, theme)
     made["staleness"] = _staleness(run, theme)
@@ -81,6 +91,15 @@ def panels(
         if k % columns:
             each.set_ylabel("")
     legend_above(figure, axes, theme)
+    return figure
+
+
+def _forest(quantities: Sequence[Quantity], theme: Theme) -> Picture:
+    """All quantities below each other."""
+    figure = picture(_WIDTH, 1.2 + 0.42 * len(quantities), theme)
+    axes = figure.subplots()
+    draw_forest(axes, quantities, theme)
+    legend_above(figure, [axes], theme)
     return figure
 
 

@@ -38,5 +38,6 @@ def draw_scaling(
     panels[2].set(title="staleness of accepted gradients", xlabel="workers")
     panels[2].set_xscale("log")
     panels[2].set_yscale("symlog", linthresh=1)
+    panels[2].set_ylim(bottom=0)  # nothing is fresher than fresh
     panels[2].legend(frameon=False)
     figure.savefig(path, dpi=150)

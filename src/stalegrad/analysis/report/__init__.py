@@ -4,6 +4,7 @@ One file a section, put together by ``report.py`` from the figures of ``estimate
 Text and markup only: a number that the page shows is computed elsewhere.
 """
 
+from stalegrad.analysis.report.comparison import write_comparison
 from stalegrad.analysis.report.report import write_report
 
-__all__ = ["write_report"]
+__all__ = ["write_comparison", "write_report"]

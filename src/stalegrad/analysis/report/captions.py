@@ -9,6 +9,10 @@ _ALTERNATIVES = {
     "traces": "Draws of each quantity against updates, a line a chain",
     "running_averages": "Average of each quantity against updates, with a band of two standard errors",
     "autocorrelation": "Autocorrelation of each quantity against the lag, a line a chain",
+    "densities": "Density of the draws of each quantity, a line a chain",
+    "forest": "Median and intervals of each quantity, a line a chain",
+    "ranks": "Histogram of the ranks of each chain's draws among those of all chains, of each quantity",
+    "pairs": "Scatter plots of the quantities against each other",
     "noted": "Norm of the gradient and kinetic temperature of each draw against updates",
     "staleness": "Histogram of staleness by chain, and a map of staleness by worker",
     "throughput": "Updates a second against time",
@@ -27,6 +31,17 @@ _CAPTIONS = {
     "band,</b> the more each draw is worth; there it cannot be told from independent draws. Far out, lines wander by "
     "chance; one that swings up and down like a spring from the very beginning is the mark of gradients too stale for "
     "their step size, or of a momentum with little friction.",
+    "densities": "The posterior's density as each chain has seen it, and in black as all have together. <b>Chains that "
+    "agree lie on top of each other.</b> Two humps in one chain are two modes between which it moves; humps that only "
+    "some chains have are modes that the others have never found.",
+    "forest": "The same in intervals: the dot is a chain's median, half of its draws lie within the thick line and "
+    "94 % within the thin one. Every quantity has its own unit, the standard deviation of its draws.",
+    "ranks": "How the draws of each chain are spread over the ranks among all draws. <b>Level lines</b>, within the "
+    "grey band, are chains that sample one law. A slope is a chain that lies higher or lower than the others, and a "
+    "valley or a hill one that is wider or narrower, which means and R-hat may not show.",
+    "pairs": "Every draw as a point, for each pair of quantities. A slanted cloud is a correlation, which makes small "
+    "steps necessary along its narrow side; a funnel, or clouds apart from each other, is what samplers lose their way "
+    "in.",
     "noted": "What the sampler noted beside each draw. The norm is that of the minibatch gradient which made the draw: "
     "it falls while a chain is still on its way to the posterior, and then stays level.",
     "staleness": "Above, how stale the gradients of each chain were, in logarithms so that the tail shows; below, the "

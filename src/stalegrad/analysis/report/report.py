@@ -163,5 +163,6 @@ def _estimates(material: Material) -> str:
     ) * (len(lengths) > 1)
     return section(
         "estimates", _CONTENTS["estimates"], paragraph(material.chosen.how), paragraph(uneven),
-        table(estimates_table(material.summaries, note)), shown(material, "running_averages"),
+        table(estimates_table(material.summaries, note)), shown(material, "densities"), shown(material, "forest"),
+        shown(material, "running_averages"),
     )  # fmt: skip

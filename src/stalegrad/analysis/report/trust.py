@@ -39,7 +39,8 @@ def trust(material: Material) -> str:
         "trust", "How far to trust it", *map(_finding, material.findings or ()),
         _recommended(material), _checks(material),
         table(mixing_table(material.summaries, _note(material))) if material.summaries else "",
-        shown(material, "traces"), shown(material, "autocorrelation"), shown(material, "noted"),
+        shown(material, "traces"), shown(material, "ranks"), shown(material, "autocorrelation"),
+        shown(material, "pairs"), shown(material, "noted"),
     )  # fmt: skip
 
 

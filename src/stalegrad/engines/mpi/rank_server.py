@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stalegrad._internal.errors import GradientError, StalegradError, StoreError
+from stalegrad._internal.errors import GradientError, NotFinite, StalegradError, StoreError
 from stalegrad._internal.types import Array
 from stalegrad.engines.base import Event, Job, Recording, Timing
 from stalegrad.engines.interrupts import stop_on_signals
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _STATUS, _STOP, _REPORT = 2, 3, 4  # tags
 _EVERY = 0.25  # seconds between two messages on how a chain is doing
 _RUNNING, _STOPPING, _ENDED, _FAILED = range(4)  # how a server is doing: where one is stopping or has failed, all stop
-_ERRORS: dict[str, type[StalegradError]] = {e.__name__: e for e in (WorkersLost, StoreError, GradientError)}
+_ERRORS: dict[str, type[StalegradError]] = {e.__name__: e for e in (WorkersLost, StoreError, GradientError, NotFinite)}
 
 
 class RankFailed(StalegradError, RuntimeError):

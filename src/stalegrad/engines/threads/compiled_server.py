@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from stalegrad._internal.atomics import store
-from stalegrad._internal.errors import GradientError
+from stalegrad._internal.errors import GradientError, NotFinite
 from stalegrad._internal.jit import compiled, is_compiled
 from stalegrad._internal.types import Array
 from stalegrad.engines.base import Checkpoint, Event, Job, Timing, keep_up
@@ -61,7 +61,7 @@ from stalegrad.engines.threads.shared import (
     wake,
 )  # fmt: skip
 from stalegrad.protocol.admission import Refusal
-from stalegrad.protocol.chain import Chain, Record, refuse_bad_gradient
+from stalegrad.protocol.chain import Chain, Record, diverged, is_not_finite, refuse_bad_gradient
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.trace_builder import TraceBuilder
 from stalegrad.protocol.turn import CompiledChain, chain_compiles, compiles
@@ -183,7 +183,8 @@ class CompiledServer:
             self._end()
             now = self._clock()
             self._account(now, now - begun)
-            keep_up(self._checkpoint, self, self.events, last=True)
+            if not isinstance(self._failure, NotFinite):  # its last checkpoint is better than what has become of it
+                keep_up(self._checkpoint, self, self.events, last=True)
         if self._failure is not None:
             raise self._failure
 
@@ -342,7 +343,8 @@ class CompiledServer:
                     return None
                 if self._shared.of_worker(LANDED)[worker]:
                     self._lifecycle.usable(worker)
-                decision = self._lifecycle.failed(worker, kind, details, self._clock())
+                lost = kind == "refused" and is_not_finite(details)
+                decision = self._lifecycle.failed(worker, kind, details, self._clock(), not_finite=lost)
                 self._carry_out(decision)
                 return decision
         finally:
@@ -367,8 +369,11 @@ class CompiledServer:
         following = decision.incarnation if isinstance(decision, Replace) else NONE
         self._shared.of_worker(INCARNATION)[worker] = following
         self._seen[worker] = NONE
-        self._unlogged.append(event)
+        if self._lifecycle.first_not_finite:  # others of a row say nothing new
+            self._unlogged.append(event)
         if isinstance(decision, Abandon):
+            if decision.diverged:
+                raise diverged(self.index, int(self._shared.words[VERSION]), decision.reason)
             raise WorkersLost(decision.reason)
         if isinstance(decision, Replace):
             if self._in_python:

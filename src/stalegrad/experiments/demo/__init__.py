@@ -1,11 +1,11 @@
-"""The demonstration: a real posterior of a real data set, sampled with stale gradients, with pictures and a report.
+"""The demonstration: what the package claims, shown on the machine at hand in about a minute, on one page.
 
-``demonstration.py`` puts together the task, its analysis, its pictures and its page. The data set is in
-``datasets``.
+``speed.py``: workers help. ``staleness.py``: old gradients can be had for nothing. ``survival.py``: a worker and then
+the whole run are killed, the run goes on, and is repeated bit for bit. ``task.py`` is what is sampled, ``pictures.py``,
+``page.py`` and ``terminal.py`` show it, and ``demonstration.py`` puts them together.
 """
 
-from stalegrad.datasets.digits import digits
 from stalegrad.experiments.demo.demonstration import demonstrate
 from stalegrad.experiments.demo.task import Settings
 
-__all__ = ["Settings", "demonstrate", "digits"]
+__all__ = ["Settings", "demonstrate"]

@@ -1,115 +1,74 @@
-"""The demonstration from beginning to end: sample, replay, analyse, write."""
+"""The demonstration from beginning to end: measure, draw, write."""
 
 import platform
 import time
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
-from stalegrad._internal.errors import StalegradError
 from stalegrad._internal.numbers_file import write_numbers
-from stalegrad.analysis.diagnostics import LEAST_DRAWS
 from stalegrad.analysis.plots import DARK, LIGHT
-from stalegrad.analysis.report import write_report
-from stalegrad.datasets.digits import Digits, digits
-from stalegrad.experiments.demo.analysis import Analysis, analyse
+from stalegrad.engines import available_cores
+from stalegrad.experiments.demo import pictures, speed, staleness, survival
 from stalegrad.experiments.demo.page import page
-from stalegrad.experiments.demo.pictures import pictures
-from stalegrad.experiments.demo.predictions import FUNCTIONS
-from stalegrad.experiments.demo.summary import FUNCTION_NAMES
-from stalegrad.experiments.demo.task import ENGINE, Settings
+from stalegrad.experiments.demo.task import Exact, Settings, model
 from stalegrad.experiments.demo.terminal import show
-from stalegrad.potentials import Softmax
-from stalegrad.runs.result import Run
-from stalegrad.runs.sample import replay, sample
 
-_WARM_UP = 20  # updates that compile everything before the clock starts
-_PACKAGES = ("stalegrad", "numpy", "numba", "scikit-learn", "scipy", "arviz-stats", "matplotlib")
+_PACKAGES = ("stalegrad", "numpy", "numba", "scipy", "matplotlib")
 
 
-def demonstrate(
-    settings: Settings, out: Path, *, console: Console | None = None, progress: bool = True
-) -> dict[str, Any]:
-    """Run it and leave report.html, run.html, summary.json, trace.npz and four pictures in the folder ``out``.
+def demonstrate(settings: Settings, out: Path, *, console: Console | None = None) -> dict[str, Any]:
+    """Run it and leave report.html, summary.json, trace.npz, three pictures and the folder of a run in ``out``.
 
     Args:
         settings: the budget.
         out: made if it is not there.
         console: where to print; None for the standard output.
-        progress: show how far the sampling is.
 
     Returns:
         The numbers of summary.json.
     """
     console = console or Console()
     out.mkdir(parents=True, exist_ok=True)  # before the work: a place that cannot be written to should not cost it
-    data = digits()
-    model = data.model(settings.batch_size)
-    _introduce(console, settings, data, model)
-    run, seconds = _sampled(console, settings, data, model, progress)
-    with console.status("replaying the run from its trace, in one thread…"):
-        again = replay(run.trace, model, settings.kernel)
-    with console.status("predicting the test digits with every draw…"):
-        analysis = analyse(run, model, data, settings, seconds)
-    analysis.numbers["replayed"] = bool(np.array_equal(again.draws, run.draws))
-    analysis.numbers["versions"] = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
-    with console.status("drawing…"):
-        _write(analysis, run, data, out)
-    show(console, analysis.numbers, out)
-    return analysis.numbers
-
-
-def _introduce(console: Console, settings: Settings, data: Digits, model: Softmax) -> None:
-    lines = (
-        "[bold]Which digit is it?[/bold] "
-        f"Bayesian softmax regression on {len(data.train):,} images, {model.size} weights.",
-        f"SGHMC, {settings.servers} chains of {settings.steps:,} updates, {settings.workers} workers each.",
-        "Nobody waits, so gradients arrive when the chain has already moved on.",
-    )
-    console.print(*lines, "", sep="\n", highlight=False)
-
-
-def _sampled(console: Console, settings: Settings, data: Digits, model: Softmax, progress: bool) -> tuple[Run, float]:
-    """The run, and the seconds it took without compilation."""
-
-    def log_likelihood(theta: Any) -> float:
-        return float(model.log_likelihood(theta, data.test, data.test_y).mean())
-
-    with console.status("compiling (the first time only)…"):
-        sample(model, settings.kernel, steps=_WARM_UP, workers=2, engine=ENGINE, progress=False)
-        log_likelihood(model.initial())
     begun = time.perf_counter()
-    run = sample(
-        model,
-        settings.kernel,
-        steps=settings.steps,
-        servers=settings.servers,
-        workers=settings.workers,
-        max_staleness=settings.max_staleness,
-        burn_in=settings.burn_in,
-        thin=settings.thin,
-        seed=settings.seed,
-        engine=ENGINE,
-        progress=progress,
-        functions={"test log-likelihood of a draw": log_likelihood} if progress else None,
-    )
-    seconds = time.perf_counter() - begun
-    if run.draws.shape[1] < LEAST_DRAWS:
-        raise StalegradError("the run was stopped before it had draws enough for a report: nothing was written")
-    return run, seconds
+    potential = model()
+    exact = Exact.of(potential)
+    console.print(
+        "[bold]Late gradients, right answers.[/bold] A regression with 60 weights, whose posterior is known exactly;",
+        "SGHMC, whose gradients come from workers that nobody waits for.", sep="\n", highlight=False,
+    )  # fmt: skip
+    with console.status("compiling (the first time only)…") as status:
 
+        def report(what: str) -> None:
+            status.update(f"{what}…")
 
-def _write(analysis: Analysis, run: Run, data: Digits, out: Path) -> None:
-    light, dark = pictures(analysis, data, LIGHT), pictures(analysis, data, DARK)
-    run.trace.save(out / "trace.npz")
+        fast = speed.measure(potential, exact, settings, report)
+        stale = staleness.measure(potential, exact, settings, report)
+        survived = survival.measure(potential, settings, out, report)
+        report("the runs' own diagnosis")
+        diagnosed = [fast.run.diagnose(potential), stale.runs["compensated"].diagnose(potential)]
+        found = [finding for findings in diagnosed for finding in findings]
+        checks = sum(len(findings.measurements) for findings in diagnosed)
+        numbers: dict[str, Any] = {
+            "settings": asdict(settings),
+            "cores": available_cores(),
+            "speed": fast.numbers,
+            "staleness": stale.numbers,
+            "survival": survived.numbers,
+            "findings": len(found),
+            "diagnosis": "; ".join(each.measurement.what for each in found) or f"no findings in {checks} checks",
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+        }
+        report("drawing")
+        light, dark = (pictures.draw(fast, stale, survived, theme) for theme in (LIGHT, DARK))
+    numbers["seconds"] = time.perf_counter() - begun
+    stale.runs["compensated"].trace.save(out / "trace.npz")
     for name, picture in light.items():
         (out / f"{name}.png").write_bytes(picture)
-    write_numbers(out / "summary.json", analysis.numbers)
-    (out / "report.html").write_text(page(analysis.numbers, light, dark, str(out)), encoding="utf-8")
-    values = analysis.predictions.functions
-    functions = {FUNCTION_NAMES[name]: values[:, :, index] for index, name in enumerate(FUNCTIONS)}
-    title, findings = "The run behind the digits", run.diagnose(data.model(analysis.numbers["settings"]["batch_size"]))
-    write_report(run, out / "run.html", title=title, functions=functions, findings=findings)
+    write_numbers(out / "summary.json", numbers)
+    (out / "report.html").write_text(page(numbers, light, dark, str(out)), encoding="utf-8")
+    show(console, numbers, out)
+    return numbers

@@ -1,4 +1,4 @@
-"""What the terminal shows at the end."""
+"""What the terminal shows at the end: the same claims and numbers as the page."""
 
 from pathlib import Path
 from typing import Any
@@ -7,40 +7,39 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stalegrad.analysis.report.text_table import TextTable
-from stalegrad.experiments.demo.summary import tables
-
-_ABOUT = {
-    "report.html": "everything on one page, for a browser",
-    "run.html": "the run behind it: draws, errors, staleness, speed",
-    "digits.png": "the digits that the model is least sure about",
-    "estimate.png": "the averaged prediction as the run went on",
-    "reliability.png": "how often it was right against how sure it was",
-    "staleness.png": "how late the gradients came",
-    "summary.json": "all numbers",
-    "trace.npz": "the run itself: replay it bit for bit",
-}
+from stalegrad.experiments.demo.page import percent_off
 
 
 def show(console: Console, numbers: dict[str, Any], folder: Path) -> None:
-    """The tables, then what was written and what to look at first."""
-    for table in tables(numbers):
-        console.print()
-        console.print(_rich(table))
-        console.print(Text(table.note, style="dim"))
-    console.print(f"\nWritten to {folder}:", highlight=False, markup=False, soft_wrap=True)
-    names = Table(box=None, show_header=False, pad_edge=False)
-    for name, about in _ABOUT.items():
-        names.add_row(f"  {name}", about)
-    console.print(names)
-    first = folder / next(iter(_ABOUT))
-    console.print(Text.assemble("\nLook first at ", (str(first), "bold green"), "."), soft_wrap=True)
-
-
-def _rich(table: TextTable) -> Table:
-    result = Table(title=table.title, title_justify="left", title_style="bold")
-    for index, heading in enumerate(table.columns):
-        result.add_column(heading, justify="left" if index == 0 else "right", no_wrap=index > 0)
-    for index, row in enumerate(table.rows):
-        result.add_row(*(Text(cell) for cell in row), style="bold" if index == table.emphasised else "")
-    return result
+    """Three claims with their measurements, then what to look at."""
+    speed, stale, survived = numbers["speed"], numbers["staleness"], numbers["survival"]
+    rate, off = speed["updates_per_second"], stale["variance"]
+    rows = [
+        (
+            "Workers help",
+            f"{rate['1']:,.0f} updates a second with one worker, {rate['2']:,.0f} with two: {speed['speedup']:.2f} "
+            f"times as many, and φ̂ = {speed['variance']['1']:.3f} and {speed['variance']['2']:.3f}, where 1 is exact",
+        ),
+        (
+            "Old gradients for nothing",
+            f"{stale['mean_staleness']['as they are']:.1f} updates old they make variances "
+            f"{percent_off(off['as they are'])} off as they are, and {percent_off(off['compensated'])} compensated",
+        ),
+        (
+            "Kill it, repeat it",
+            f"a worker and then the run were killed ({', '.join(survived['events']) or 'no event'}), "
+            f"{survived['kept']:,} of {survived['steps']:,} updates were kept, the rest resumed; replayed from its "
+            "trace: "
+            f"{'the same bits' if survived['replayed'] else 'DIFFERENT BITS'}",
+        ),
+        ("It says so itself", numbers["diagnosis"]),
+    ]
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, words in rows:
+        table.add_row(name, Text(words))
+    console.print()
+    console.print(table)
+    page = folder / "report.html"
+    console.print(Text.assemble("\nAll of it on one page: ", (str(page), "bold green")), soft_wrap=True)

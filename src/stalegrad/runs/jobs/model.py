@@ -4,6 +4,8 @@ import importlib
 import inspect
 import re
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,11 +14,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from stalegrad._internal.errors import ArgumentError, JobError
+from stalegrad._internal.errors import ArgumentError, JobError, StalegradError
 from stalegrad._internal.tables import Table, check_keys, check_table, did_you_mean
 from stalegrad.potentials import Potential
 
 _KEYS = ("function", "arguments")
+_LONGEST = 200  # letters of arguments in a message
 _TAKEN = "A model takes: function, and the arguments of that function in a table of their own, model.arguments."
 
 
@@ -71,17 +74,27 @@ class ModelFunction:
 
         Raises:
             JobError: the module or the function is not there, does not take these arguments, or gives no potential.
-                What goes wrong inside of them is not caught.
+                Also what goes wrong inside of them, with the line that it happened at; the exception itself is the
+                cause of this one.
         """
         function = self._find(folders)
         self._check_arguments(function)
-        potential = function(**self.arguments)
+        try:
+            potential = function(**self.arguments)
+        except StalegradError:
+            raise
+        except Exception as error:
+            raise JobError(f"{self._call()} raised {type(error).__name__}: {error}{_where(error)}") from error
         if not isinstance(potential, Potential):
             raise JobError(
                 f"{self.function} gave a {type(potential).__name__}, not a Potential. Return one of sg.potentials, "
                 "such as Logistic, or wrap a function with sg.potentials.from_gradient"
             )
         return potential
+
+    def _call(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        return f"{self.function}({given if len(given) <= _LONGEST else '…'})"
 
     def _find(self, folders: tuple[Path, ...]) -> Callable[..., Any]:
         name, _, attribute = self.function.partition(":")
@@ -110,6 +123,18 @@ class ModelFunction:
             if unknown:
                 problem = f"{unknown[0]} is not known. {did_you_mean(unknown[0], signature.parameters)}"
             raise JobError(f"model.arguments: {problem}{self.function} takes: {takes}") from None
+
+
+def _where(error: Exception) -> str:
+    """The line of a traceback to look at: the last one that is neither Python's nor a library's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename != __file__ and Path(frame.filename).is_file()]
+    libraries = {str(Path(place).resolve()) for place in sysconfig.get_paths().values()}
+    mine = [frame for frame in own if not any(str(Path(frame.filename).resolve()).startswith(p) for p in libraries)]
+    if not (mine or own):
+        return ""
+    frame = (mine or own)[-1]
+    return f", in {Path(frame.filename).name} at line {frame.lineno}: {frame.line}"
 
 
 def _import(name: str, folders: tuple[Path, ...], reference: str) -> ModuleType:

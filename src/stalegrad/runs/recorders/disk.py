@@ -27,7 +27,7 @@ class DiskRecorder:
         chains: the last commit of every chain.
         thinning: which updates are kept.
         size, dtype: of a draw.
-        every: seconds between checkpoints.
+        every: seconds between checkpoints, at most.
         on_error: what to do when the folder cannot be written.
         coordinates: in which the chains run, if they are not those of the draws.
     """

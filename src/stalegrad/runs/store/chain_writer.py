@@ -18,6 +18,21 @@ from stalegrad.runs.store.folder import chain_folder, read_events
 from stalegrad.runs.store.stored_trace import CHUNK_ROWS, GrowingTrace
 from stalegrad.runs.store.writer import Writer
 
+FIRST_CHECKPOINT = 1.0
+"""Seconds of a session after which its first checkpoint is due, if none is asked for earlier."""
+
+
+def interval(every: float, until_last: float) -> float:
+    """Seconds from one checkpoint to the next: as long as the session has lasted until the one, but at most ``every``.
+
+    So checkpoints are 1, 2, 4, 8, … seconds after the beginning: a kill loses half of a short session at most, and
+    ``every`` seconds of a long one.
+
+    >>> interval(60.0, 0.0), interval(60.0, 8.0), interval(60.0, 500.0), interval(0.1, 8.0)
+    (1.0, 8.0, 60.0, 0.1)
+    """
+    return min(every, max(FIRST_CHECKPOINT, until_last))
+
 
 class Missing(NamedTuple):
     """What a chain has sampled and the store does not have, because it could not be written."""
@@ -34,7 +49,7 @@ class ChainWriter:
         chain: which chain.
         of: its last commit.
         size, dtype: of a draw.
-        every: seconds between checkpoints.
+        every: seconds between checkpoints, at most; see :func:`interval`.
     """
 
     most_rows = CHUNK_ROWS
@@ -53,7 +68,7 @@ class ChainWriter:
         self._room = chunk_rows(size * np.dtype(dtype).itemsize)
         self._size, self._dtype = size, dtype
         self._filled = 0
-        self._saved = time.monotonic()
+        self._begun = self._saved = time.monotonic()
         self.kept = of.draws
         self._renew()
         self.draws_in_memory: tuple[int, Array] = (of.draws, self._block[0, :0])
@@ -84,7 +99,7 @@ class ChainWriter:
 
     def due(self) -> bool:
         """Whether it is time for a checkpoint."""
-        return time.monotonic() - self._saved >= self._every
+        return time.monotonic() - self._saved >= interval(self._every, self._saved - self._begun)
 
     def add(self, rows: ChainTrace) -> None:
         """Have rows of the trace written; they count from the next commit on."""

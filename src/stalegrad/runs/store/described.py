@@ -18,7 +18,7 @@ from stalegrad.engines import Event, Timing
 from stalegrad.kernels.noise import MAX_UPDATES, MAX_WORKERS
 from stalegrad.protocol.run_record import RunRecord
 
-STATES = ("running", "finished", "interrupted", "failed")
+STATES = ("running", "finished", "interrupted", "failed", "diverged")
 """What a status file may say; that a run was killed is seen from its lock."""
 
 

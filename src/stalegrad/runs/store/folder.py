@@ -3,7 +3,7 @@
 ::
 
     runs/x/
-      run.json             what was asked for: written once, when the run starts
+      run.json             what was asked for: written when the run starts, and when its step size is changed
       status.json          how the run is doing: its sessions, how the last one ended
       lock                 held by the process that writes
       initial.npy          where the chains started, if the user or a warm-up said so
@@ -56,7 +56,7 @@ def chain_folder(folder: Path, chain: int) -> Path:
 
 def now() -> str:
     """The time, for people and for sorting."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Info:
         job: the table of the job file that described the run, or None.
         created: when.
         version: of stalegrad that made it.
-        state: ``"running"``, ``"finished"``, ``"interrupted"``, ``"failed"`` or ``"killed"`` (no process has it, and
-            none has ended it).
+        state: ``"running"``, ``"finished"``, ``"interrupted"``, ``"diverged"``, ``"failed"`` or ``"killed"`` (no
+            process has it, and none has ended it).
         failure: why it failed, or None.
         sessions: one entry for the start and one for each time the run was resumed.
         chains: the last commit of each chain.
@@ -144,22 +144,26 @@ def create(
     states: list[dict[str, Array]],
     job: Mapping[str, Any] | None = None,
     coordinates: Coordinates | None = None,
+    *,
+    overwrite: bool = False,
 ) -> tuple[Path, Lock]:
     """Make the folder of a new run, complete and locked, in one step: half of it is never visible.
 
     Args:
-        path: the folder; it must not exist yet, or be empty.
+        path: the folder; it must not exist yet, or be empty, unless a run is to be written over.
         record: what was asked for.
         version: of stalegrad.
         initial: where the chains start, if the user said so.
         states: the state of every chain before its first update: a run that is killed early starts from there.
         job: the table of the job file that described the run, or None.
         coordinates: in which the chains run, or None.
+        overwrite: delete the run that is there, if there is one.
     """
     from stalegrad.runs.store import arrays, stored_trace
 
     folder = Path(path)
-    refuse_unless_free(folder)
+    if not (overwrite and is_run(folder)):
+        refuse_unless_free(folder)
     lock = temporary = None
     try:
         files.make_folder(folder.parent)
@@ -188,6 +192,8 @@ def create(
             "record": record.table(), "job": None if job is None else dict(job),
         }  # fmt: skip
         files.write_json(temporary / _RUN, about, "run")
+        if overwrite and is_run(folder):
+            remove(folder)
         os.rename(temporary, folder)  # onto nothing, or onto an empty folder
         files.sync_folder(folder.parent)
     except BaseException as error:
@@ -224,10 +230,41 @@ def refuse_unless_free(folder: Path) -> None:
     """A new run does not write over an old one, nor among files of something else."""
     if (folder / _RUN).exists():
         raise StoreError(
-            f"{folder} holds a run already. Go on with it (sg.resume, stalegrad resume), or give another folder"
+            f"{folder} holds a run already. Go on with it (sg.resume, stalegrad resume), write over it "
+            "(overwrite=True, --overwrite), or give another folder"
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise StoreError(f"{folder} is there already and is not a run. Give a folder that does not exist yet")
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run, whole or damaged: it has the file that every run begins with."""
+    return folder.is_dir() and not folder.is_symlink() and (folder / _RUN).is_file()
+
+
+def remove(folder: Path) -> None:
+    """Delete a run; :class:`StoreError` if it is none, or if a process is writing it.
+
+    It goes out of sight at once, by another name, so that no half of it is ever taken for a run.
+    """
+    if not is_run(folder):
+        why = "is a link" if folder.is_symlink() else "holds no run" if folder.exists() else "is not there"
+        raise StoreError(f"{folder} {why}. Nothing was deleted")
+    lock = Lock(folder)
+    try:
+        away = folder.with_name(f".{folder.name}-{os.getpid()}-gone{files.PARTIAL}")
+        shutil.rmtree(away, ignore_errors=True)
+        os.rename(folder, away)
+        files.sync_folder(folder.parent)
+        shutil.rmtree(away)
+    finally:
+        lock.release()
+
+
+def write_record(folder: Path, record: RunRecord) -> None:
+    """Replace what was asked for: the run goes on with something else."""
+    about = files.read_json(folder / _RUN)
+    files.write_json(folder / _RUN, {**about, "record": record.table()}, "run")
 
 
 def write_status(folder: Path, state: str, sessions: list[dict[str, Any]], failure: str | None) -> None:

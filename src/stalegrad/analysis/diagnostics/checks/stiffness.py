@@ -155,6 +155,7 @@ def expected_error(
     *,
     owned: float = 0.0,
     ahead: tuple[float, float] = (1.0, 0.0),
+    noise: float = 0.0,
 ) -> float:
     """By how much the variance along the stiffest direction comes out too large, relative to what it should be.
 
@@ -165,12 +166,14 @@ def expected_error(
         mean_curvature: of all directions, which is what a thermostat sees.
         owned: the part of λ that the server owns, see :class:`stalegrad.StaleGradients`.
         ahead: α and c, if workers are sent the point α θ + c q.
+        noise: variance of the gradient noise along that direction; 0 to leave it to its own check.
     """
     mean = 0.0
     if kernel.thermostat is not None:
         mean = float(np.clip(lag.stretch * mean_curvature, 0, lag.stretch * curvature))
     direction = Direction(
         lag.stretch * curvature,
+        noise,
         mean_curvature=mean,
         owned=lag.stretch * owned,
         ahead=ahead[1] / lag.stretch,

@@ -1,0 +1,45 @@
+"""What holds a cluster up, by name."""
+
+import re
+
+import pytest
+
+from stalegrad.engines.simulation import Constant, Network
+from stalegrad.planning import scaling
+
+LINK = Network(latency=1e-5, bandwidth=1e9, message_bytes=1e6)  # a message occupies it for 1 ms
+
+
+def predicted(workers, *, update=1e-5, network=LINK, gradient=0.01, **bound):
+    return scaling.predict(
+        [1, workers], law=lambda count: Constant(gradient), steps=2000, network=network, update=update, **bound
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "words"),
+    [
+        ({"workers": 4}, "gradients", "Up to 4 workers gradients take the time, 10.0 ms each: more workers would help"),
+        ({"workers": 64}, "link", "From 64 workers on the server's link is full.*1.0 ms.*1,000 gradients a second"),
+        ({"workers": 64, "update": 0.002}, "server", "the server is busy: an update takes 2.0 ms.*500 a second"),
+        ({"workers": 16, "max_staleness": 1, "policy": "wait", "network": None}, "bound", "held most of the time"),
+        ({"workers": 16, "max_staleness": 2, "network": None, "update": 1e-4}, "bound", "gradients that are dropped"),
+        ({"workers": 2, "network": Network(latency=0.1)}, "latency", "messages take longer than gradients"),
+    ],
+)
+def test_it_is_named_in_a_column_and_in_a_sentence(settings, name, words):
+    rows = predicted(**settings)
+    assert rows[-1].bottleneck == name
+    network = settings.get("network", LINK)
+    sentence = scaling.in_a_sentence(
+        rows, transfer=network.transfer if network else 0.0, update=settings.get("update", 1e-5), gradient=0.01
+    )
+    assert re.search(words, sentence), sentence
+
+
+def test_a_full_link_is_no_busy_server():
+    """The server has room when the link has none: what was called 72 % busy is a link that is full."""
+    (_, row) = predicted(64, update=7.2e-4)
+    assert row.link_busy == pytest.approx(1.0, abs=0.01)
+    assert row.server_busy == pytest.approx(0.72, abs=0.01)
+    assert row.bottleneck == "link"
