@@ -35,7 +35,7 @@ class Dataset:
 
     @property
     def y_train(self) -> IntArray:
-        """Their labels, :attr:`y`."""
+        """The labels of the training inputs, :attr:`y`."""
         return self.y
 
     def __repr__(self) -> str:

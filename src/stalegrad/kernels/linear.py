@@ -88,7 +88,8 @@ class Linear(Kernel):
         starts = np.array([[float(name in (fields[0], "point")), float(name == "momentum")] for name in fields])
         return delayed(
             free=free, kick=kick, point=point, strength=direction.curvature - direction.owned, fresh=direction.owned,
-            noise=np.column_stack([noise, np.sqrt(direction.noise) * kick]), law=law, ahead=direction.ahead * momentum, kept=direction.kept,
+            noise=np.column_stack([noise, np.sqrt(direction.noise) * kick]),
+            law=law, ahead=direction.ahead * momentum, kept=direction.kept,
             start=starts if momentum.any() else starts[:, :1], target=(0.0, self.temperature / direction.curvature),
             description=f"{type(self).__name__}(curvature={direction.curvature:g}, step_size={h:g})",
         )  # fmt: skip

@@ -60,7 +60,7 @@ class Machines:
 
     @property
     def all_cores(self) -> int:
-        """Of all machines."""
+        """The cores of all machines together."""
         return self.count * self.cores
 
 
@@ -294,5 +294,5 @@ def _bytes(number: float) -> str:
 
 
 def table(layout: Layout) -> dict[str, Any]:
-    """In plain types."""
+    """A layout in plain types, for JSON."""
     return {**vars(layout), "seconds": layout.seconds, "ranks": layout.ranks}

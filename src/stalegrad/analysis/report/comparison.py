@@ -53,7 +53,7 @@ def write_comparison(runs: Mapping[str, Sampled], out: Path, parameters: Sequenc
 
 
 def comparison(compared: Sequence[Compared], parameters: Sequence[str] | None = None) -> str:
-    """The page itself."""
+    """The page itself, as HTML that needs no other file."""
     first = choose(compared[0].run, None, parameters, most=_MOST)
     names = [quantity.name for quantity in first.quantities]
     quantities = [first.quantities, *(choose(each.run, None, names).quantities for each in compared[1:])]

@@ -1,4 +1,4 @@
-"""The three pictures."""
+"""The three pictures: speed against the clock, variances of old gradients, and a run that was killed."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ _WIDTH = 8.4
 
 
 def draw(speed: Speed, staleness: Staleness, survival: Survival, theme: Theme = LIGHT) -> dict[str, bytes]:
-    """By name, as PNG."""
+    """All three pictures by name, as PNG files."""
     return {
         "speed": png(draw_speed(speed, theme)),
         "staleness": png(draw_staleness(staleness, theme)),

@@ -51,7 +51,7 @@ class Speed:
 
 
 def measure(potential: Linear, exact: Exact, settings: Settings, report: Callable[[str], None]) -> Speed:
-    """Run them by turns."""
+    """Run one worker and two by turns, and hold them against the clock."""
     runs = []
     for turn, workers in enumerate(ORDER):
         report(f"{workers} worker{'s' * (workers != 1)}, run {turn + 1} of {len(ORDER)}")

@@ -22,7 +22,7 @@ _DATA_SEED = 1  # apart from the seed of the sampling: every run has the same po
 
 
 def model() -> Linear:
-    """The posterior."""
+    """The posterior of a regression with made-up data, the same in every run."""
     random = np.random.Generator(np.random.Philox(key=_DATA_SEED))
     columns, _ = np.linalg.qr(random.normal(size=(_DATA, _WEIGHTS)))
     features = columns * np.sqrt(1 - _PRIOR**-2)  # so that data and prior together make a curvature of 1
@@ -44,7 +44,7 @@ class Exact:
 
     @classmethod
     def of(cls, potential: Linear) -> "Exact":
-        """By linear algebra."""
+        """Mean and deviations of a model, by linear algebra."""
         mean, covariance = potential.posterior()
         return cls(mean, np.sqrt(np.diag(covariance)))
 
@@ -86,5 +86,5 @@ class Settings:
 
     @property
     def kernel(self) -> SGHMC:
-        """The sampler."""
+        """The sampler, with these step size and friction."""
         return SGHMC(step_size=self.step_size, friction=self.friction, integrator="splitting")
