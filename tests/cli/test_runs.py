@@ -88,14 +88,17 @@ class TestRun:
         assert output.err == line
         assert not stores.calls
 
-    def test_what_the_users_model_raises_is_shown_with_its_traceback(self, stores, monkeypatch, tmp_path):
+    def test_what_the_users_model_raises_is_one_line_that_says_where(self, stores, monkeypatch, capsys, tmp_path):
         (tmp_path / "job_module_that_fails.py").write_text("def model(): return {}['no such column']")
         (tmp_path / "own.toml").write_text(
             'model = "job_module_that_fails:model"\nsteps = 5\nkernel = {name = "SGLD", step_size = 1}'
         )
         monkeypatch.setattr(sys, "path", list(sys.path))
-        with pytest.raises(KeyError, match="no such column"):
-            run_main(monkeypatch, None, "run", "own.toml")
+        _, said = run_main(monkeypatch, capsys, "run", "own.toml")
+        assert said.err == (
+            "error: job_module_that_fails:model() raised KeyError: 'no such column', in job_module_that_fails.py at "
+            "line 1: def model(): return {}['no such column']\n"
+        )
         del sys.modules["job_module_that_fails"]
 
 
