@@ -243,9 +243,12 @@ class TestModelFunctions:
 
     def test_what_goes_wrong_inside_is_the_users_to_see(self, write_module, tmp_path):
         name = write_module("def model(): return {}['missing']\ndef other(): import nothing_here")
-        with pytest.raises(KeyError, match="missing"):
+        with pytest.raises(
+            sg.JobError, match=rf"{name}:model\(\) raised KeyError: 'missing', in {name}.py at line 1"
+        ) as e:
             ModelFunction(f"{name}:model").potential(tmp_path)
-        with pytest.raises(ModuleNotFoundError, match="nothing_here"):
+        assert isinstance(e.value.__cause__, KeyError)
+        with pytest.raises(sg.JobError, match=r"raised ModuleNotFoundError: .*nothing_here.*at line 2"):
             ModelFunction(f"{name}:other").potential(tmp_path)
 
 
