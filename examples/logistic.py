@@ -4,7 +4,7 @@ import numpy as np
 
 import stalegrad as sg
 
-WEIGHTS = np.array([1.0, -2.0, 0.5, 0.0])
+WEIGHTS = np.linspace(-1.0, 1.0, 20)
 
 
 def model(n_data: int, batch_size: int) -> sg.potentials.Logistic:

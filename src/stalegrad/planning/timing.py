@@ -31,18 +31,23 @@ class RoundTrip(NamedTuple):
 def round_trip(run: Run, workers: int) -> RoundTrip:
     """The times of a run, from the second halves of its chains, after the start in which all hold version 0.
 
-    A worker's round trip takes W over the gradients that arrive a second. What part of it is gradient and what part is
-    server is read from the totals of the whole run, start included, which both have.
+    A worker's round trip takes W over the gradients that arrive a second. What of it is gradient and what is server are
+    means over the whole run.
     """
     accepted = float(np.mean([updates_per_second(chain) for chain in run.trace.chains]))
     updates = [chain.updates() for chain in run.trace.chains]
     arrived = sum(len(chain) for chain in run.trace.chains) / sum(len(chain) for chain in updates)
     timing = run.timing
-    per_second = math.nan if timing is None else workers / (accepted * arrived) / (timing.gradients + timing.waiting)
+    whole = workers / (accepted * arrived)
+    gradient = served = math.nan
+    if timing is not None:
+        gradient, served = timing.gradients / max(timing.count, 1), timing.updates / max(timing.count, 1)
+        part = min(1.0, whole / max(gradient + served, 1e-12))  # the start may have been slower than the second half
+        gradient, served = part * gradient, part * served
     return RoundTrip(
         workers=workers,
-        gradient=math.nan if timing is None else per_second * timing.gradients,
-        served=math.nan if timing is None else per_second * timing.updates,
+        gradient=gradient,
+        served=served,
         updates_per_second=accepted,
         mean_staleness=float(np.mean([chain.staleness[len(chain) // 2 :].mean() for chain in updates])),
     )

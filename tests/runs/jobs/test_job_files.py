@@ -258,10 +258,10 @@ class TestExamples:
         job = JobFile.read(ROOT / "examples" / "logistic.toml").changed(engine="inline", steps=4000)
         potential = job.potential()
         run = sg.sample(potential, progress=False, **job.arguments(potential))
-        assert run.draws.shape == (2, 100, 4)
+        assert run.draws.shape == (1, 100, 20)
         mean = run.estimate(lambda theta: theta)
-        assert np.abs(mean.value - [1.0, -2.0, 0.5, 0.0]).max() < 0.4  # six standard deviations of the posterior
-        assert run.trace.chains[0].staleness.max() > 2  # workers overtake each other
+        assert np.abs(mean.value - np.linspace(-1, 1, 20)).max() < 0.15  # six standard deviations of the posterior
+        assert run.trace.chains[0].staleness.max() > 1  # workers overtake each other
 
     @pytest.mark.parametrize(
         ("name", "arguments", "shape"),
