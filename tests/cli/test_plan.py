@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stalegrad import cli
+from stalegrad.cli.common import console
 
 JOB = """
 steps = 2000
@@ -32,8 +33,9 @@ def file(tmp_path):
     return path
 
 
-def invoke(*arguments):
-    result = CliRunner().invoke(cli.app, ["plan", *map(str, arguments)], env={"COLUMNS": "140"})
+def invoke(*arguments, columns=140):
+    console.width = columns  # rich looks at COLUMNS when a console is made, which is long ago
+    result = CliRunner().invoke(cli.app, ["plan", *map(str, arguments)], env={"COLUMNS": str(columns)})
     return result.exit_code, re.sub(r"\x1b\[[0-9;]*m", "", result.output)
 
 
@@ -41,8 +43,8 @@ def test_a_table_a_recommendation_and_files(file, tmp_path):
     out = tmp_path / "out"
     status, output = invoke(file, "--seconds", 0.2, "--max-workers", 6, "--price", 0.05, "--out", out)
     assert status == 0, output
-    rows = [line.strip("│ \n").split("│") for line in output.splitlines() if line.startswith("│")]
-    assert [int(row[0]) for row in rows] == [1, 2, 4, 6]
+    begun = [re.match(r"(?:→ )?(\d+) +[\d.]+ ", line.strip()) for line in output.splitlines()]
+    assert [int(row[1]) for row in begun if row] == [1, 2, 4, 6]
     for word in ("round trip", "price", "Workers: W =", "Step size:", "Chains: S = 1", "Cost:", "Minibatches:"):
         assert word in output
     assert f"wrote {out / 'plan.json'}" in output
@@ -50,6 +52,25 @@ def test_a_table_a_recommendation_and_files(file, tmp_path):
     assert numbers["calibration"]["engine"] == "threads"
     assert len(numbers["predictions"]) == 4
     assert (out / "scaling.png").is_file()
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_machines_that_are_named(file, columns):
+    """Which layout, why, how long, how much memory, and what to type; on 80 columns nothing is lost."""
+    arguments = ("--seconds", 0.2, "--machines", 4, "--cores", 8, "--link", "10G", "--memory", "64G")
+    status, output = invoke(file, *arguments, columns=columns)
+    assert status == 0, output
+    begun = [re.match(r"(?:→ )?(\d+) +(\d+) +[\d.]+ ", line.strip()) for line in output.splitlines()]
+    assert [(int(row[1]), int(row[2])) for row in begun if row] == [(1, 31), (2, 15), (4, 7), (8, 3), (32, 1)]
+    assert output.count("→") == 1
+    for word in ("variance off", "bottleneck", "Memory:", "mpiexec -n", "srun -N 4", "--engine ray --address"):
+        assert word in output
+    assert max(len(line) for line in output.splitlines() if "stalegrad run" not in line) <= columns
+
+
+def test_machines_need_cores_and_sizes_need_units(file):
+    assert invoke(file, "--machines", 4)[0] == 2
+    assert invoke(file, "--cores", 4, "--link", "fast")[0] == 2
 
 
 @pytest.mark.long

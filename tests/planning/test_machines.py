@@ -1,0 +1,87 @@
+"""Chains or workers? Layouts on machines whose answers are known."""
+
+from dataclasses import replace
+
+import pytest
+
+from stalegrad.kernels import SGLD
+from stalegrad.planning import Machines, StepSizes, Targets, advise_layout, layouts
+from stalegrad.planning.machines import commands, link_of
+
+from . import made_up
+
+MACHINES = Machines(4, 8)
+SIZES = StepSizes((SGLD(step_size=1e-4),), curvature=10.0)
+
+
+def made(machines=MACHINES, *, sizes=None, burn_in=1000, steps=11_000, **changes):
+    job = made_up.job()
+    job = replace(job, settings=replace(job.settings, burn_in=burn_in, steps=steps))
+    return layouts(job, made_up.calibration(**changes), sizes, machines, Targets())
+
+
+def test_chains_divide_all_but_the_burn_in():
+    """32 chains of a worker each make 1,000 + 10,000/32 updates, at 1/CYCLE a second each."""
+    layout = made()[-1]
+    assert (layout.servers, layout.workers, layout.steps) == (32, 1, 1000 + 313)
+    assert layout.seconds == pytest.approx(layout.steps * made_up.CYCLE, rel=0.01)
+
+
+def test_without_burn_in_chains_win():
+    best, (why, _) = advise_layout(made(burn_in=0), made_up.calibration(), Targets())
+    assert (best.servers, best.workers) == (32, 1)
+    assert why.startswith("Chains: 32 with a worker each. Burn-in is 0% of each")
+
+
+def test_with_a_long_burn_in_workers_win():
+    best, (why, _) = advise_layout(made(burn_in=10_000, steps=11_000), made_up.calibration(), Targets())
+    assert best.workers > 1
+    assert "burn-in, which workers divide and chains do not" in why
+
+
+def test_staleness_that_biases_asks_for_shorter_steps_and_more_of_them():
+    fresh, stale = made()[0], made(sizes=replace(SIZES, curvature=100.0))[0]
+    assert stale.factor < 1 == fresh.factor
+    assert stale.steps > fresh.steps
+    assert stale.error == pytest.approx(0.1, abs=0.02)
+
+
+def test_gradient_noise_is_part_of_the_error():
+    """SGLD: hv/2 on top of hλ/2."""
+    quiet = StepSizes((SGLD(step_size=1e-3),), curvature=10.0)
+    noisy = replace(quiet, noise=400.0)
+    assert noisy.error(0.0) - quiet.error(0.0) == pytest.approx(0.2, rel=0.02)
+    assert replace(quiet, mean_noise=900.0).error(0.0) == pytest.approx(0.45)
+    assert noisy.noise_error == pytest.approx(0.2, rel=0.02)
+
+
+def test_only_workers_elsewhere_use_the_link_and_servers_share_it():
+    calibration = made_up.calibration()
+    assert link_of(calibration, MACHINES, 4, 7)[:2] == (link_of(calibration, MACHINES, 32, 1)[0], 0.0)
+    whole, away, together = link_of(calibration, MACHINES, 1, 31)
+    assert (away, together) == (pytest.approx(24 / 31), 1)
+    assert whole.transfer == pytest.approx(4000 * 24 / 31 / 1.25e9)
+    half, away, together = link_of(calibration, Machines(4, 2), 8, 3)
+    assert together == 2
+    assert half.transfer == pytest.approx(2 * 4000 * away / 1.25e9)
+
+
+def test_what_does_not_fit_is_not_chosen():
+    tight = Machines(4, 8, memory=3e9)
+    found = made(tight, process_bytes=1e9)
+    assert [layout.fits for layout in found] == [False] * len(found)
+    _, (why,) = advise_layout(found, made_up.calibration(), Targets())
+    assert why.startswith("Memory: nothing fits.")
+    roomy = made(Machines(4, 8, memory=9e9), process_bytes=1e9, burn_in=0)
+    best, (why, _) = advise_layout(roomy, made_up.calibration(), Targets())
+    assert best.fits
+    assert not roomy[-1].fits
+    assert "would need" in why
+
+
+def test_commands_have_all_ranks():
+    layout = made()[2]
+    said = dict(commands(layout, MACHINES, made_up.job().folder / "job.toml", 1e-4))
+    assert said["mpiexec"].startswith("mpiexec -n 32 -ppn 8 stalegrad run ")
+    assert "--servers 4" in said["srun"]
+    assert "--workers 7 --servers 4" in said["Ray"]
