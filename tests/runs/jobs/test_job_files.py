@@ -258,7 +258,7 @@ class TestExamples:
         job = JobFile.read(ROOT / "examples" / "logistic.toml").changed(engine="inline", steps=4000)
         potential = job.potential()
         run = sg.sample(potential, progress=False, **job.arguments(potential))
-        assert run.draws.shape == (1, 100, 20)
+        assert run.draws.shape == (1, 40, 20)
         mean = run.estimate(lambda theta: theta)
         assert np.abs(mean.value - np.linspace(-1, 1, 20)).max() < 0.15  # six standard deviations of the posterior
         assert run.trace.chains[0].staleness.max() > 1  # workers overtake each other
