@@ -11,8 +11,7 @@ import numpy as np
 from stalegrad._internal.text import printable
 from stalegrad._internal.types import Array
 from stalegrad._internal.validation import whole_number
-from stalegrad.runs.result import Run
-from stalegrad.runs.summary import ParameterSummary, parameter_summaries, spread
+from stalegrad.runs.summary import ParameterSummary, Summarised, parameter_summaries, spread
 
 COLUMNS = ("mean", "sd", "mcse", "ess", "rhat")
 _AT_ONCE = 64  # parameters whose draws are in memory together
@@ -66,7 +65,7 @@ class ParameterTable:
     __repr__ = __str__
 
 
-def parameter_table(run: Run, parameters: Sequence[str] | None, most: int) -> Any:
+def parameter_table(run: Summarised, parameters: Sequence[str] | None, most: int) -> Any:
     """See :meth:`stalegrad.runs.result.Run.summary`."""
     most = whole_number("most", most, least=1)
     chosen = spread(run.variables(np.asarray(run.draws[0, :1])), most)
@@ -86,7 +85,7 @@ def parameter_table(run: Run, parameters: Sequence[str] | None, most: int) -> An
     return import_module("pandas").DataFrame(values, index=names, columns=list(COLUMNS))
 
 
-def _named(run: Run, names: Sequence[str]) -> list[tuple[str, tuple[int, ...], int]]:
+def _named(run: Summarised, names: Sequence[str]) -> list[tuple[str, tuple[int, ...], int]]:
     """The entries of variables, or single ones, by name: the variable, its shape, and the number in it."""
     from stalegrad.analysis.plots.components import Components
 

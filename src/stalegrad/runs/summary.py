@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,12 +15,21 @@ from stalegrad.analysis.diagnostics import LEAST_DRAWS, convergence
 from stalegrad.analysis.estimates import effective_sample_size, estimate
 from stalegrad.analysis.estimates.arrival import arrived
 from stalegrad.analysis.estimates.draw_blocks import draw_blocks
+from stalegrad.analysis.sampled import Sampled
 from stalegrad.potentials.names import component_name
 from stalegrad.protocol.chain_trace import ChainTrace
-from stalegrad.runs.result import Run
 
 _MOST_BATCHES = 10_000  # of each chain: what is worked out of more draws is worked out of averages of some in a row
 _RHAT_DRAWS = 2000  # of each chain, evenly spaced, are enough to see whether chains agree, and ranks take their time
+
+
+class Summarised(Sampled, Protocol):
+    """A run, as far as it is summed up here: :class:`stalegrad.runs.result.Run`, which imports this module."""
+
+    @property
+    def step_sizes(self) -> Array:
+        """h of the update behind each draw, (chain, draw)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ class Summary:
         return table
 
 
-def summarise(run: Run, parameters: int = 32) -> Summary:
+def summarise(run: Summarised, parameters: int = 32) -> Summary:
     """Sum up a run; R-hat and effective sample size are worked out for at most so many parameters, evenly spaced."""
     kept = [draws.shape[-2] for draws in run.chain_draws] or [run.draws.shape[-2]] * len(run.trace)
     timing = run.timing
@@ -93,13 +102,15 @@ def _chain(chain: ChainTrace, draws: int) -> ChainSummary:
     return ChainSummary(chain.steps, draws, len(chain) - chain.steps, counts.mean, counts.largest)
 
 
-def _some_parameters(run: Run, most: int) -> tuple[ParameterSummary, ...]:
+def _some_parameters(run: Summarised, most: int) -> tuple[ParameterSummary, ...]:
     if run.draws.ndim != 3 or run.draws.shape[1] < LEAST_DRAWS:
         return ()  # repetitions are for averages over them, not for a look at one
     return parameter_summaries(run, spread(run.variables(np.asarray(run.draws[0, :1])), most))
 
 
-def parameter_summaries(run: Run, chosen: Sequence[tuple[str, tuple[int, ...], int]]) -> tuple[ParameterSummary, ...]:
+def parameter_summaries(
+    run: Summarised, chosen: Sequence[tuple[str, tuple[int, ...], int]]
+) -> tuple[ParameterSummary, ...]:
     """What the draws say of some parameters, each given by its variable, that variable's shape, and its number in it.
 
     None of any, if a chain among them has diverged.
@@ -124,7 +135,7 @@ def parameter_summaries(run: Run, chosen: Sequence[tuple[str, tuple[int, ...], i
     return tuple(ParameterSummary(name, *map(float, numbers)) for name, *numbers in rows)
 
 
-def _batch_means(run: Run, columns: Callable[[Array], Array], count: int) -> tuple[Array, Array, Array, Array]:
+def _batch_means(run: Summarised, columns: Callable[[Array], Array], count: int) -> tuple[Array, Array, Array, Array]:
     """The draws of a long run as averages of so many in a row that memory stays bounded; of a short run as they are.
 
     Args:
