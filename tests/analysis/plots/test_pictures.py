@@ -247,7 +247,8 @@ def test_the_overview_puts_functions_first_and_names_what_it_shows(run):
 
 def test_files_have_the_pictures(run, tmp_path):
     written = plots.plot_run(run, tmp_path / "made" / "here", {"θ²": lambda theta: float(theta @ theta)})
-    names = ["overview", "traces", "running_averages", "autocorrelation", "noted", "staleness", "throughput", "workers"]
+    names = ["overview", "traces", "running_averages", "autocorrelation", "densities", "forest", "ranks"]
+    names += ["noted", "staleness", "throughput", "workers"]
     assert written == [tmp_path / "made" / "here" / f"{name}.png" for name in names]
     assert sorted(written) == sorted((tmp_path / "made" / "here").iterdir())
     for path in written:

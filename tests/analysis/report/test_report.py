@@ -120,14 +120,14 @@ def test_the_page_has_all_sections_pictures_and_no_hole(page):
         assert heading in reader.text
     assert not re.search(r"\bnan\b|None|\binf\b", reader.text)
     light, dark = reader.values("img", "src"), reader.values("source", "srcset")
-    assert len(light) == len(dark) == 7  # averages, traces, autocorrelation, noted, staleness, throughput, workers
+    assert len(light) == len(dark) == 10  # pairs need two quantities; all others are there
     assert all(reader.values("img", "alt"))
     grounds = set()
     for uri in light + dark:
         with Image.open(BytesIO(base64.b64decode(uri.partition(",")[2]))) as image:
             grounds.add(image.convert("RGB").getpixel((0, 0)))
     assert grounds == {(255, 255, 255), (0x17, 0x1A, 0x21)}
-    assert reader.tags.count("figcaption") == 7
+    assert reader.tags.count("figcaption") == 10
 
 
 def test_the_page_follows_the_readers_screen_and_prints(page):
