@@ -1,14 +1,14 @@
 """Many updates of a model that JAX can follow in one compiled program: no Python between two gradients.
 
 The program is a loop over updates that does what ``Chain.apply`` does: the gradient at the point that the trace says
-was read, from a ring of the last points; the linear part that the server owns; the kernel's own formula; and the point
+was read, out of the last points; the linear part that the server owns; the kernel's own formula; and the point
 that workers are sent next. Noise and minibatches come from outside, made by the compiled code that makes them
 elsewhere, so that they are the same numbers.
 
 XLA fuses the operations of a program as it sees fit, and a fused multiply-add rounds once where two operations round
 twice. So the last bits of a program are its own, and a trace says which updates were made in one (its column
 ``scanned``). For the bits to be the same however a run is cut, interrupted, resumed or replayed, there is one program
-for a model and a kernel: how many updates a call makes is an argument of the loop, the ring has a size out of few, and
+for a model and a kernel: how many updates a call makes is an argument of the loop, how many points it begins with is one of few numbers, and
 repetitions go one by one.
 """
 
@@ -129,23 +129,23 @@ class Scan:
         last = gradients[min(sound, updates - 1)]
         if sound < updates:  # what came after it is of no use: the same again up to there
             made = [self._made(rows, points, row, sound) for row in range(points.shape[1])]
-        positions = np.stack([each.kept.positions for each in made], axis=1)
+        depth = len(points)
+        positions = np.stack([_positions(each, depth) for each in made], axis=1)
         momenta = None if made[0].kept.momenta is None else np.stack([each.kept.momenta for each in made], axis=1)
         keep_block(tuple(window), chain.version, sound, positions, gradients, momenta)
         for row, each in enumerate(made):
             for array, new in zip(chain.state, each.state, strict=True):
                 if array is not None:
                     array[row] = new
-            points[:, row] = each.ring
+            points[_last_versions(rows.first + sound, depth) % depth, row] = each.sent[sound : sound + depth]
         if chain.point is not chain.present_point:  # workers are sent ahead: the last point that the program has sent
-            chain.point[...] = points[(rows.first + sound) % len(points)]
+            chain.point[...] = points[(rows.first + sound) % depth]
         chain.advanced(sound)
         return sound, last
 
     def _made(self, rows: Rows, points: Array, row: int, updates: int) -> "_Carry":
-        """What so many updates of one repetition make of its state, ring and draws."""
-        chain, length = self._chain, self.length
-        repeat, total = chain.first_repeat + row, len(rows.workers)
+        """What so many updates of one repetition make of its state, points and draws."""
+        chain, length, depth, repeat = self._chain, self.length, len(points), self._chain.first_repeat + row
         sigma = chain.kernel.noise_coefficient
         if sigma is None or rows.coefficients[:, sigma].any():
             normals_of_updates(self._noise[:updates], chain.key, self._streams, chain.chain, repeat, chain.version)
@@ -154,15 +154,15 @@ class Scan:
                 chain.seed, chain.chain, rows.workers[:updates], rows.counts[:updates], 1, repeat
             )
             self._indices[:updates] = drawn[:, 0]
-        number = rows.first + np.arange(total)
+        read = depth - 1 + np.arange(len(rows.workers)) - rows.staleness
         state = type(chain.state)(*(None if array is None else array[row] for array in chain.state))
         inputs = _Inputs(
-            read=_padded((number - rows.staleness) % len(points), length, np.int32),
-            write=_padded((number + 1) % len(points), length, np.int32),
+            read_next=_padded(np.append(read[1:], 0), length, np.uint32),
             indices=self._indices, noise=self._noise, coefficients=_padded(rows.coefficients, length),
             ahead=_padded(rows.ahead, length), linear=rows.linear, zero=np.zeros((), f"i{self._noise.itemsize}"),
         )  # fmt: skip
-        carry = self._program(np.int32(updates), state, points[:, row], inputs, self._traced.data)
+        before = points[_last_versions(rows.first, depth) % depth, row]
+        carry = self._program(np.uint32(updates), state, before, before[read[0]], inputs, self._traced.data)
         result: _Carry = jax.tree.map(np.asarray, carry)
         return result
 
@@ -170,8 +170,7 @@ class Scan:
 class _Inputs(NamedTuple):
     """Of a call, an entry an update."""
 
-    read: Any  # where in the ring the point lies that the gradient was read at
-    write: Any  # where the point goes that is sent after the update
+    read_next: Any  # which of the points the gradient of the next update was read at
     indices: Any  # of the minibatch; None for all data in order
     noise: Any
     coefficients: Any
@@ -183,16 +182,17 @@ class _Inputs(NamedTuple):
 class _Kept(NamedTuple):
     """What each update leaves, from which draws are taken."""
 
-    positions: Any
+    positions: Any  # None if they are the points that are sent
     gradients: Any
-    momenta: Any
+    momenta: Any  # None without
 
 
 class _Carry(NamedTuple):
     """What an update hands to the next."""
 
     state: Any
-    ring: Any
+    sent: Any  # the last points before the first update, then the one after each
+    point: Any  # at which the next gradient is taken; read beforehand, so that XLA writes ``sent`` in place
     kept: _Kept
 
 
@@ -216,14 +216,15 @@ class _Form:
     tamed: bool
     in_order: bool
 
-    def run(self, updates: Any, state: Any, ring: Any, inputs: _Inputs, data: Any) -> _Carry:
-        """The program: make so many updates."""
-        loop, length = LOOPS[self.state], inputs.read.shape[0]
+    def run(self, updates: Any, state: Any, before: Any, point: Any, inputs: _Inputs, data: Any) -> _Carry:
+        """The program: make so many updates. Numbers are unsigned, which spares JAX to think of negative ones."""
+        loop, (depth, size) = LOOPS[self.state], before.shape
+        apart = self.ahead or hasattr(state, "point")  # positions from points
 
         def update(number: Any, carry: _Carry) -> _Carry:
-            state, ring, kept = carry
+            state, points, point, kept = carry
             indices = None if self.in_order else _at(inputs.indices, number)
-            gradient = self.gradient(_at(ring, _at(inputs.read, number)), indices, data)
+            gradient = self.gradient(point, indices, data)
             if self.tamed:
                 gradient = _tamed(gradient, _at(inputs.ahead, number)[2])
             if self.owned:
@@ -236,14 +237,16 @@ class _Form:
                 kept_share, drift, _ = _at(inputs.ahead, number)
                 sent = _rounded(kept_share * sent, inputs.zero) + _rounded(drift * momentum, inputs.zero)
             kept = _Kept(
-                _put(kept.positions, state[0], number), _put(kept.gradients, gradient, number),
+                _put(kept.positions, state[0], number) if apart else None, _put(kept.gradients, gradient, number),
                 None if momentum is None else _put(kept.momenta, momentum, number),
             )  # fmt: skip
-            return _Carry(state, _put(ring, sent, _at(inputs.write, number)), kept)
+            points = _put(points, sent, number + np.uint32(depth))
+            return _Carry(state, points, _at(points, _at(inputs.read_next, number)), kept)
 
-        room = jax.numpy.zeros((length, *ring.shape[1:]), ring.dtype)
-        kept = _Kept(room, room, None if getattr(state, "momentum", None) is None else room)
-        result: _Carry = lax.fori_loop(np.int32(0), updates, update, _Carry(state, ring, kept))
+        room = jax.numpy.zeros((inputs.read_next.shape[0], size), before.dtype)
+        kept = _Kept(room if apart else None, room, None if getattr(state, "momentum", None) is None else room)
+        points = jax.numpy.concatenate([before, room])
+        result: _Carry = lax.fori_loop(np.uint32(0), updates, update, _Carry(state, points, point, kept))
         return result
 
 
@@ -260,16 +263,16 @@ def _program_or_none(form: _Form, potential: Potential, chain: Chain, traced: Tr
     linear, _ = chain.foresight_rows(1)
     vector, dtype = (potential.size,), potential.dtype
     state = type(chain.state)(*(None if array is None else array[0] for array in chain.state))
-    per_update = np.zeros(length, np.int32)
     inputs = _Inputs(
-        read=per_update, write=per_update,
+        read_next=np.zeros(length, np.uint32),
         indices=None if form.in_order else np.zeros((length, potential.batch_size), np.int32),
         noise=np.zeros((length, chain.kernel.n_normals, *vector), dtype),
         coefficients=np.zeros((length, rows.shape[1]), dtype), ahead=np.zeros((length, 3), dtype), linear=linear,
         zero=np.zeros((), f"i{dtype.itemsize}"),
     )  # fmt: skip
     try:
-        jax.eval_shape(program, np.int32(0), state, np.zeros((_LEAST_RING, *vector), dtype), inputs, traced.data)
+        before = np.zeros((_LEAST_RING, *vector), dtype)
+        jax.eval_shape(program, np.uint32(0), state, before, before[0], inputs, traced.data)
     except Exception:  # whatever a formula makes of arrays that have no values yet
         return None
     return program
@@ -280,6 +283,17 @@ def _length(potential: Potential, kernel: Kernel, momentum: bool) -> int | None:
     numbers = (kernel.n_normals + 2 + momentum) * potential.size
     fit = _BYTES // (numbers * potential.dtype.itemsize + 4 * potential.batch_size)
     return None if fit < _SHORTEST else min(_LONGEST, 1 << (fit.bit_length() - 1))
+
+
+def _last_versions(version: int, depth: int) -> IntArray:
+    """The last ``depth`` versions up to this one, in order. Those before 0 are nobody's."""
+    return version - depth + 1 + np.arange(depth)
+
+
+def _positions(made: _Carry, depth: int) -> Array:
+    """θ after each update."""
+    kept: Array = made.sent[depth:] if made.kept.positions is None else made.kept.positions
+    return kept
 
 
 def _point(state: Any) -> Any:
