@@ -83,6 +83,14 @@ def keep(draws, norms, temperatures, index, position, gradient, momentum):  # ty
             temperatures[r, index] = _sum_of_squares(momentum[r]) / position.shape[1]
 
 
+@compiled
+def keep_many(draws, norms, temperatures, index, positions, gradients, momenta):  # type: ignore[no-untyped-def]
+    """The same of many draws in a row, arrays (draw, R, n), from entry ``index`` on."""
+    for k in range(positions.shape[0]):
+        momentum = None if momenta is None else momenta[k]
+        keep(draws, norms, temperatures, index + k, positions[k], gradients[k], momentum)
+
+
 @inlined
 def _sum_of_squares(values):  # type: ignore[no-untyped-def]
     """Σ x², in many sums side by side: one sum alone would wait for itself at every term."""

@@ -8,8 +8,8 @@ elsewhere, so that they are the same numbers.
 XLA fuses the operations of a program as it sees fit, and a fused multiply-add rounds once where two operations round
 twice. So the last bits of a program are its own, and a trace says which updates were made in one (its column
 ``scanned``). For the bits to be the same however a run is cut, interrupted, resumed or replayed, there is one program
-for a model and a kernel: how many updates a call makes is an argument of the loop, how many points it begins with is one of few numbers, and
-repetitions go one by one.
+for a model and a kernel: how many updates a call makes is an argument of the loop, how many points it begins with is
+one of few numbers, and repetitions go one by one.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,6 @@ import jax
 import numpy as np
 from jax import lax
 
-from stalegrad._internal.jit import compiled
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.kernels.base import Kernel
 from stalegrad.kernels.fused import LOOPS, STREAMS
@@ -27,13 +26,12 @@ from stalegrad.kernels.noise import normals_of_updates
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.minibatches.draws import IN_ORDER
 from stalegrad.potentials.traced import Traced, TracedGradient
-from stalegrad.protocol.chain import Chain, Record, all_finite
-from stalegrad.protocol.draws import Window
+from stalegrad.protocol.chain import Chain, Record
+from stalegrad.protocol.draws import Window, keep_many
 from stalegrad.protocol.linear_part import LinearBound, product
-from stalegrad.protocol.turn import keep_if_due
 
-_BYTES = 1 << 22  # of what goes into a call and comes out of it
-_LONGEST, _SHORTEST = 1024, 8  # updates of a call; where fewer fit, a gradient takes longer than asking for it
+_BYTES = 1 << 23  # of what goes into a call and comes out of it
+_LONGEST, _SHORTEST = 4096, 8  # updates of a call; where fewer fit, a gradient takes longer than asking for it
 _LEAST_RING = 8  # points; all runs whose gradients are less stale have the same program
 
 _OF_ANY_KERNEL = ("point", "momentum", "noise_at", "further", "step", "advance")
@@ -82,6 +80,8 @@ class Scan:
         self._streams = np.array([int(stream) for stream in STREAMS[: chain.kernel.n_normals]], np.int64)
         self._noise = np.zeros((length, len(self._streams), n), dtype)
         self._indices = None if self._in_order else np.zeros((length, potential.batch_size), np.int32)
+        self._zero = jax.device_put(np.zeros((), f"i{dtype.itemsize}"))
+        self._last: dict[str, tuple[Array, Any]] = {}
 
     @classmethod
     def of(cls, potential: Potential, chain: Chain, record: Record) -> "Scan | None":
@@ -124,15 +124,12 @@ class Scan:
         """
         chain, updates = self._chain, len(rows.workers)
         made = [self._made(rows, points, row, updates) for row in range(points.shape[1])]
-        gradients = np.stack([each.kept.gradients for each in made], axis=1)
-        sound = _first_bad(gradients, updates)
-        last = gradients[min(sound, updates - 1)]
+        sound = min(_first_bad(each.kept.gradients[:updates]) for each in made)
+        last = np.stack([each.kept.gradients[min(sound, updates - 1)] for each in made])
         if sound < updates:  # what came after it is of no use: the same again up to there
             made = [self._made(rows, points, row, sound) for row in range(points.shape[1])]
         depth = len(points)
-        positions = np.stack([_positions(each, depth) for each in made], axis=1)
-        momenta = None if made[0].kept.momenta is None else np.stack([each.kept.momenta for each in made], axis=1)
-        keep_block(tuple(window), chain.version, sound, positions, gradients, momenta)
+        self._keep(window, made, depth, sound)
         for row, each in enumerate(made):
             for array, new in zip(chain.state, each.state, strict=True):
                 if array is not None:
@@ -143,9 +140,22 @@ class Scan:
         chain.advanced(sound)
         return sound, last
 
+    def _keep(self, window: Window, made: "list[_Carry]", depth: int, updates: int) -> None:
+        """Keep the draws that are due."""
+        before = self._chain.version - window.burn_in
+        due = slice(max(window.thin - before, window.thin - before % window.thin) - 1, updates, window.thin)
+        columns = [
+            (each.sent[depth:] if each.kept.positions is None else each.kept.positions, *each.kept[1:]) for each in made
+        ]
+        positions, gradients, momenta = (
+            None if column[0] is None else np.stack([array[due] for array in column], axis=1)
+            for column in zip(*columns, strict=True)
+        )
+        keep_many(window.draws, window.norms, window.temperatures, window.entry, positions, gradients, momenta)
+
     def _made(self, rows: Rows, points: Array, row: int, updates: int) -> "_Carry":
         """What so many updates of one repetition make of its state, points and draws."""
-        chain, length, depth, repeat = self._chain, self.length, len(points), self._chain.first_repeat + row
+        chain, depth, repeat = self._chain, len(points), self._chain.first_repeat + row
         sigma = chain.kernel.noise_coefficient
         if sigma is None or rows.coefficients[:, sigma].any():
             normals_of_updates(self._noise[:updates], chain.key, self._streams, chain.chain, repeat, chain.version)
@@ -157,14 +167,23 @@ class Scan:
         read = depth - 1 + np.arange(len(rows.workers)) - rows.staleness
         state = type(chain.state)(*(None if array is None else array[row] for array in chain.state))
         inputs = _Inputs(
-            read_next=_padded(np.append(read[1:], 0), length, np.uint32),
-            indices=self._indices, noise=self._noise, coefficients=_padded(rows.coefficients, length),
-            ahead=_padded(rows.ahead, length), linear=rows.linear, zero=np.zeros((), f"i{self._noise.itemsize}"),
+            read_next=self._for_each("read", np.append(read[1:], 0).astype(np.uint32)),
+            indices=self._indices, noise=self._noise, coefficients=self._for_each("coefficients", rows.coefficients),
+            ahead=self._for_each("ahead", rows.ahead), linear=rows.linear, zero=self._zero,
         )  # fmt: skip
         before = points[_last_versions(rows.first, depth) % depth, row]
         carry = self._program(np.uint32(updates), state, before, before[read[0]], inputs, self._traced.data)
         result: _Carry = jax.tree.map(np.asarray, carry)
         return result
+
+    def _for_each(self, name: str, values: Array) -> Any:
+        """One entry an update on JAX's side, where one may stand for all; the last ones again if they are the same."""
+        known = self._last.get(name)
+        if known is None or not np.array_equal(known[0], values):
+            padded = np.zeros((self.length, *values.shape[1:]), values.dtype)
+            padded[: self.length if len(values) == 1 else len(values)] = values
+            known = self._last[name] = values, jax.device_put(padded)
+        return known[1]
 
 
 class _Inputs(NamedTuple):
@@ -290,12 +309,6 @@ def _last_versions(version: int, depth: int) -> IntArray:
     return version - depth + 1 + np.arange(depth)
 
 
-def _positions(made: _Carry, depth: int) -> Array:
-    """θ after each update."""
-    kept: Array = made.sent[depth:] if made.kept.positions is None else made.kept.positions
-    return kept
-
-
 def _point(state: Any) -> Any:
     """Where the kernel wants its gradient, as ``Kernel.point`` has it."""
     return getattr(state, "point", state[0])
@@ -318,29 +331,10 @@ def _rounded(values: Any, zero: Any) -> Any:
     return lax.bitcast_convert_type(bits ^ zero, values.dtype)
 
 
-def _padded(values: Array, length: int, dtype: Any = None) -> Array:
-    """One entry an update, of as many as fit into a call; one entry stands for all."""
-    padded = np.zeros((length, *values.shape[1:]), dtype or values.dtype)
-    if len(values) == 1:
-        padded[:] = values
-    else:
-        padded[: len(values)] = values
-    return padded
-
-
-@compiled
-def _first_bad(gradients, updates):  # type: ignore[no-untyped-def]
-    """The number of the first update whose gradient (R, n) has NaN or infinity; ``updates`` if there is none."""
-    for b in range(updates):
-        if not all_finite(gradients[b]):
-            return b
-    return updates
-
-
-@compiled
-def keep_block(window, version, updates, positions, gradients, momenta):  # type: ignore[no-untyped-def]
-    """Keep the draws that are due of so many updates after ``version``, arrays (update, R, n)."""
-    entry = window[5]
-    for b in range(updates):
-        momentum = None if momenta is None else momenta[b]
-        entry = keep_if_due(window, entry, version + b + 1, positions[b], gradients[b], momentum)
+def _first_bad(gradients: Array) -> int:
+    """The number of the first gradient that has NaN or infinity; how many there are if none has."""
+    with np.errstate(all="ignore"):
+        if np.isfinite(gradients.sum()):  # a quick look: they do not cancel
+            return len(gradients)
+    bad = np.flatnonzero(~np.isfinite(gradients).all(axis=1))
+    return int(bad[0]) if len(bad) else len(gradients)
