@@ -35,6 +35,8 @@ class Section:
 SECTIONS = (
     Section("logistic", "logistic_steps", "Steps a second: logistic regression"),
     Section("softmax", "softmax", "Steps a second: softmax regression"),
+    Section("jax", "jax_steps", "Models in JAX and NumPyro"),
+    Section("perceptron", "perceptron", "Steps a second: two-layer perceptrons"),
     Section("lenet", "networks", "Steps a second: LeNet", ("--network", "lenet")),
     Section("cifar10_quick", "networks", "Steps a second: Cifar10-Quick", ("--network", "cifar10_quick")),
     Section("precision_logistic", "precision_logistic", "Time to precision: logistic regression"),

@@ -23,8 +23,8 @@ def sections(benchmark_module):
 
 
 SCRIPTS = (
-    "logistic_steps", "softmax", "networks", "precision_logistic", "precision_lenet", "effective",
-    "variance_reduction", "server", "engine_cost", "two_cores", "time_speedup", "lenet_threads",
+    "logistic_steps", "softmax", "jax_steps", "perceptron", "networks", "precision_logistic", "precision_lenet",
+    "effective", "variance_reduction", "server", "engine_cost", "two_cores", "time_speedup", "lenet_threads",
     "saturation", "async_efficiency", "scale", "memory", "startup",
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ from stalegrad._internal import validation as checks
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
+from stalegrad.potentials.compiled import fits
 from stalegrad.potentials.minibatches.scheme import Minibatches
 from stalegrad.potentials.traced import Traced
 
@@ -55,7 +56,7 @@ class FlatPotential(Potential):
     @property
     def traced(self) -> Traced | None:
         """The gradient that is compiled, unless a subclass has put another in its place."""
-        own = type(self).gradient is FlatPotential.gradient and type(self).gradients is Potential.gradients
+        own = type(self).gradient is FlatPotential.gradient and type(self).gradients is FlatPotential.gradients
         return self._traced if own else None
 
     def gradient(self, theta: Array, indices: IntArray) -> Array:
@@ -68,6 +69,15 @@ class FlatPotential(Potential):
             remedy = f"Give a vector of indices from 0 to {self.n_data - 1}."
             raise ArgumentError("indices", indices, "is empty or reaches outside the data", remedy)
         return np.array(self._compiled(theta, indices, self._data))
+
+    def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
+        """g̃ for R repetitions, one by one; the arguments are looked at in compiled code, all at once."""
+        if not fits(theta, indices, out, self.size, self.n_data):
+            super().gradients(theta, indices, out)  # which says what is wrong with them
+            return
+        compiled, data = self._compiled, self._data
+        for row in range(theta.shape[0]):
+            out[row] = compiled(theta[row], indices[row], data)
 
     def initial(self) -> Array:
         """The ``params`` that the potential was made with, flat."""

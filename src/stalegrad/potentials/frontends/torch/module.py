@@ -49,6 +49,7 @@ class FlatModule:
         self._host = torch.empty_like(self.theta, device="cpu") if self._staged else self.theta
         self._theta = self._host.numpy()
         self._address = 0  # of the array that holds the gradients now
+        self._weight = 1.0, torch.ones((), dtype=first.dtype, device=first.device)
         if self._staged:
             self._gradient = torch.empty_like(self.theta)
             self._let_gradients_be_in(self._gradient)
@@ -59,8 +60,10 @@ class FlatModule:
         if self._staged:
             self.theta.copy_(self._host)
 
-    def differentiate(self, theta: Array, prior: FlatPrior, losses: Iterator[torch.Tensor], out: Array) -> None:
-        """−∇log p(θ) plus the gradients of scalars that are computed from the module while they are asked for."""
+    def differentiate(
+        self, theta: Array, prior: FlatPrior, losses: Iterator[torch.Tensor], weight: float, out: Array
+    ) -> None:
+        """−∇log p(θ) plus the weighted gradients of scalars, computed from the module while they are asked for."""
         self.load(theta)
         prior.gradient(self._theta, out)
         if self._staged:
@@ -68,8 +71,10 @@ class FlatModule:
         elif self._address != (address := out.__array_interface__["data"][0]):
             self._let_gradients_be_in(torch.from_numpy(out))
             self._address = address
-        for loss in losses:
-            loss.backward()  # type: ignore[no-untyped-call]
+        if weight != self._weight[0]:
+            self._weight = weight, torch.tensor(weight, dtype=self.theta.dtype, device=self.theta.device)
+        for loss in losses:  # the weight as what is differentiated by: no product, nor its derivative
+            torch.autograd.backward((loss,), (self._weight[1].to(loss.dtype),))
         if self._staged:
             torch.from_numpy(out).copy_(self._gradient)
 

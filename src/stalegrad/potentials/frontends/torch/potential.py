@@ -16,7 +16,7 @@ from stalegrad.potentials.base import Potential
 from stalegrad.potentials.frontends.torch.data import Data, TensorData, as_data, tensor
 from stalegrad.potentials.frontends.torch.loss import as_loss
 from stalegrad.potentials.frontends.torch.module import FlatModule, check_module, trainable
-from stalegrad.potentials.frontends.torch.threads import torch_threads
+from stalegrad.potentials.frontends.torch.threads import torch_threads, with_gradients
 from stalegrad.potentials.frontends.torch.trial import try_out
 from stalegrad.potentials.minibatches.scheme import Minibatches
 from stalegrad.potentials.priors import FlatPrior, Priors
@@ -176,11 +176,10 @@ class TorchPotential(Potential):
             def losses() -> Iterator[torch.Tensor]:
                 for indices in batches:
                     x, y = self._data.batch(indices)
-                    total = self._loss.total(work.module(self._inputs(x)), self._loss.convert(y, self._type))
-                    yield total * (self.n_data / count)
+                    yield self._loss.total(work.module(self._inputs(x)), self._loss.convert(y, self._type))
 
-            with torch_threads(self.threads), torch.inference_mode(False), torch.enable_grad():
-                work.differentiate(theta, self.prior, losses(), out)
+            with torch_threads(self.threads), with_gradients():
+                work.differentiate(theta, self.prior, losses(), self.n_data / count, out)
         return out
 
     @contextmanager

@@ -6,13 +6,23 @@ workers and a replay of their run must compute with the same one, whatever the p
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 import torch
 
 _lock = threading.Lock()
 _inside = 0  # computations that go on now
 _before = 1  # what torch was set to before the first of them
+
+
+def with_gradients() -> AbstractContextManager[object]:
+    """Let autograd record inside, whatever the caller has switched off. To ask costs less than to switch."""
+    if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
+        return nullcontext()
+    with ExitStack() as both:
+        both.enter_context(torch.inference_mode(False))
+        both.enter_context(torch.enable_grad())
+        return both.pop_all()
 
 
 @contextmanager
