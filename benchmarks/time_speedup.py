@@ -39,7 +39,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=50)
     parser.add_argument("--step-size", type=float, default=5e-4)
     harness.add_arguments(parser, rounds=None)
-    return harness.parse(parser, given, runs=4, steps=2000, thin=50)
+    return harness.parse(parser, given, runs=8, steps=20_000, thin=400)
 
 
 def rate_of(run: Any) -> float:
@@ -79,7 +79,7 @@ def main() -> None:
         two = sampled("threads", 2, seed, given.steps)
         rates[2].append(rate_of(two))
         for workers, run in ((1, one), (2, two)):
-            estimates[workers].append(run.running(model.phi, batched=True)[0, 0])
+            estimates[workers].append(run.running(model.phi, batched=True)[0])
     updates = given.thin * np.arange(1, given.steps // given.thin + 1)
     median = {workers: statistics.median(found) for workers, found in rates.items()}
     seconds = {workers: updates / median[workers] for workers in (1, 2)}
