@@ -40,6 +40,22 @@ def test_in_pieces(monkeypatch):
     np.testing.assert_array_equal(pieces, whole)
 
 
+@pytest.mark.parametrize("staleness", [[1], [1, 1, 1, 1]])
+def test_another_executor_goes_on_with_the_rest_of_a_trace(staleness):
+    """From the chain's state and the last points, of which gradients that are on their way were computed at."""
+    trace = sg.Trace.random_staleness(staleness, 60, seed=4).chains[0]
+    nothing, whole = Each(lambda *update: None), new_chain()
+    execute(trace, small_model(), whole, nothing)
+    first = Executor(trace, small_model(), new_chain(), nothing)
+    first.advance(23)
+    chain = new_chain()
+    chain.restore(23, first.chain.snapshot())
+    rest = Executor(trace.part(slice(23, None)), small_model(), chain, nothing, points=first.points)
+    rest.advance()
+    np.testing.assert_array_equal(chain.position, whole.position)
+    np.testing.assert_array_equal(rest.points[-1], whole.point)
+
+
 def test_minibatches_go_on_after_the_past_of_each_worker():
     """Worker 0 had three, worker 1 one, worker 2 none; with an epoch of four all begin a new one."""
     past = sg.engines.simulation.simulate(

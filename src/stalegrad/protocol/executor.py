@@ -50,6 +50,8 @@ class Executor:
         status: kept up to date for displays.
         past: what happened to the chain before; the trace goes on from there.
         keep_rows: whether to collect the rows that have been executed, for :attr:`trace` and :meth:`take_rows`.
+        points: what :attr:`points` was where an execution was left that this one goes on with, bit for bit: the rest of
+            its trace, with the chain as it was then. None where the trace begins.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Executor:
         past: Past | None = None,
         *,
         keep_rows: bool = True,
+        points: Array | None = None,
     ) -> None:
         order = Order.of(order) if isinstance(order, ChainTrace) else order
         self._stretches, self._total = iter(order.stretches), order.updates
@@ -73,8 +76,8 @@ class Executor:
         self._made = 0  # updates of all stretches
         self._used = array("d")  # the step size of each update made of this stretch
         self._settled = 0  # rows of this stretch that are in _executed
-        # The last points, by version modulo depth. A fresh gradient needs no copy of its point.
-        self._points = chain.point[None]
+        # The last points, by version modulo depth; this version is 0. A fresh gradient needs no copy of its point.
+        self._points = chain.point[None] if points is None or len(points) == 1 else np.roll(points, 1, axis=0)
         self._gradient = np.empty_like(chain.position)
         self._block_length = max(1, _BLOCK_ENTRIES // (chain.position.shape[0] * potential.batch_size))
         self._block: IntArray = np.empty(0, np.int64)  # minibatches drawn in advance, ...
@@ -114,6 +117,12 @@ class Executor:
         assert self._executed is not None, "rows are kept unless they are there already"
         self._settle()
         return self._executed.take()
+
+    @property
+    def points(self) -> Array:
+        """The last points that workers may still be computing at, oldest first: (depth, R, n)."""
+        depth = len(self._points)
+        return np.array([self._points[version % depth] for version in range(self._made - depth + 1, self._made + 1)])
 
     @property
     def chain(self) -> Chain:
@@ -297,7 +306,7 @@ class Executor:
         if depth > len(self._points):
             kept, current = len(self._points), self._chain.point
             deeper = np.repeat(current[None], depth, axis=0)
-            for version in range(max(0, self._made - kept + 1), self._made + 1):
+            for version in range(self._made - kept + 1, self._made + 1):
                 deeper[version % depth] = self._points[version % kept]
             self._points = deeper
 

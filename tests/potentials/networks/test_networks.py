@@ -49,6 +49,18 @@ def test_layers_of_cifar10_quick():
     ]  # fmt: skip
 
 
+def test_the_papers_layers_have_the_same_parameters():
+    for network, counts in ((models.lenet, {"ReLU": 2, "MaxPool2d": 2}), (models.cifar10_quick, {"MaxPool2d": 3})):
+        caffe, paper = network(seed=3), network(seed=3, layers="paper")
+        kinds = [type(layer).__name__ for layer in paper]
+        assert {kind: kinds.count(kind) for kind in counts} == counts
+        assert "AvgPool2d" not in kinds
+        for name, values in parameters(caffe).items():
+            assert np.array_equal(values, parameters(paper)[name])
+    with pytest.raises(sg.ArgumentError, match=r"layers='mine'"):
+        models.lenet(layers="mine")
+
+
 def test_pooling_rounds_up_and_divides_by_the_pixels_there_are():
     """The last window of 32 pixels holds two of three: Caffe keeps it, and its mean is over those two."""
     network = models.cifar10_quick()

@@ -1,96 +1,122 @@
-"""From units to curves: φ̂ after every part of the way, with the band of the repetitions."""
+"""From chains to curves: φ̂, the current draw and the averaged prediction, with the intervals of the repetitions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any
+from itertools import combinations
 
 import numpy as np
 
 from stalegrad._internal.types import Array
+from stalegrad.experiments.losses.chain import ChainName
+from stalegrad.experiments.losses.chain_record import ChainRecord
+from stalegrad.experiments.losses.evaluation import places, rounded
 from stalegrad.experiments.losses.layouts import Layout
-from stalegrad.experiments.losses.units import Unit
+from stalegrad.experiments.losses.tasks import Task
 
-Results = Mapping[Unit, Mapping[str, Any]]
-
-
-def running_average(result: Mapping[str, Any], points: int) -> Array:
-    """φ̂_k = Σ_{j≤k} h_j φ(θ_j) / Σ_{j≤k} h_j of one chain; NaN if it has diverged."""
-    if "loss" not in result:
-        return np.full(points, np.nan)
-    loss, weight = np.array(result["loss"], float), np.array(result["step_size"])
-    return np.asarray(np.cumsum(weight * loss) / np.cumsum(weight))
+Records = Mapping[ChainName, ChainRecord]
 
 
-def estimates(layout: Layout, seeds: int, results: Results, common: Mapping[str, Any]) -> Array:
-    """φ̂ of each repetition, (R, points): the average over the layout's chains, which all have the same Σ h."""
-    rows = [
-        np.mean([running_average(results[unit], unit.points) for unit in layout.units(seed, **common)], axis=0)
-        for seed in range(seeds)
-    ]
-    return np.array(rows)
+class Extent:
+    """The chains of a figure, as far as they all have got: what its curves are made of.
 
+    *Servers.* Chains of different servers have the same law. So S servers are estimated over all subsets of S of the
+    chains that a repetition has of this W: the same expectation with far less noise, from the same gradients.
 
-def predictive_losses(
-    layout: Layout, seeds: int, results: Results, common: Mapping[str, Any], likelihood: Callable[[Unit], Array]
-) -> Array:
-    """−(1/n) Σ_i log p̄_i of each repetition, (R, points), with p̄ the probability of the label averaged like φ̂.
-
-    By Jensen's inequality it is below φ̂, and the more so the more the draws of one chain, or chains, disagree.
+    Args:
+        task: what is sampled.
+        layouts: of the figure.
+        records: of all their chains.
+        iterations: L̄.
+        seeds: repetitions.
+        name: gives a layout's chains in a repetition.
     """
-    rows = []
-    for seed in range(seeds):
-        averages = []
-        for unit in layout.units(seed, **common):
-            if "loss" not in results[unit]:
-                averages.append(np.full((unit.points, 1), np.nan))
+
+    def __init__(
+        self, task: Task, layouts: Sequence[Layout], records: Records, iterations: int, seeds: int,
+        name: Callable[[Layout, int], list[ChainName]],
+    ) -> None:  # fmt: skip
+        self.task, self.iterations, self.seeds = task, iterations, seeds
+        self.axis, self.round_axis = places(iterations, task.density), np.array(list(rounded(iterations)))
+        self._layouts, self._records, self._name = layouts, records, name
+
+    def chains(self, layout: Layout, seed: int) -> list[ChainRecord]:
+        """All chains of the layout's W in this repetition, however many servers the layout itself has."""
+        alike = [each for each in self._layouts if (each.workers, each.control) == (layout.workers, layout.control)]
+        return [self._records[name] for name in self._name(max(alike), seed)]
+
+    def averages(self, layout: Layout) -> Array:
+        """φ̂ of each repetition, (R, places): by linearity the mean over subsets is that over all chains."""
+        return self._per_seed(layout, lambda chain: chain.average(self.task, self.iterations), len(self.axis))
+
+    def current(self, layout: Layout) -> Array:
+        """φ of the current draw, likewise."""
+        return self._per_seed(layout, lambda chain: chain.loss[chain.places <= self.iterations], len(self.axis))
+
+    def predictive(self, layout: Layout) -> Array:
+        """−(1/n) Σ_i log p̄_i of each repetition, (R, round places), with p̄ averaged over the draws of S chains.
+
+        By Jensen's inequality it is below φ̂, and the more so the more the draws of one chain, or chains, disagree.
+        """
+        rows = []
+        for seed in range(self.seeds):
+            chains = self.chains(layout, seed)
+            if any(chain.diverged for chain in chains):
+                rows.append(np.full(len(self.round_axis), np.nan))
                 continue
-            weight = np.array(results[unit]["step_size"])
-            probabilities = np.exp(likelihood(unit).astype(np.float64))
-            averages.append(np.cumsum(weight[:, None] * probabilities, axis=0) / np.cumsum(weight)[:, None])
-        rows.append(-np.log(np.mean(averages, axis=0)).mean(1))
-    return np.array(rows)
+            shares = [np.exp(c.log_predictive[c.kept <= self.iterations].astype(np.float64)) for c in chains]
+            subsets = combinations(shares, layout.servers)
+            rows.append(np.mean([-np.log(np.mean(each, axis=0)).mean(1) for each in subsets], axis=0))
+        return np.array(rows)
+
+    def spread(self, layout: Layout) -> tuple[float, float]:
+        """Standard deviation of φ̂ at the end from one run to the next, and its relative standard error.
+
+        Of S chains it is that of one over √S, and chains of all repetitions say what that is.
+        """
+        ends = np.array([self._end(chain) for seed in range(self.seeds) for chain in self.chains(layout, seed)])
+        if len(ends) < 2:
+            return float("nan"), float("nan")
+        return float(ends.std(ddof=1) / np.sqrt(layout.servers)), float(1 / np.sqrt(2 * (len(ends) - 1)))
+
+    def _end(self, chain: ChainRecord) -> float:
+        return float("nan") if chain.diverged else float(chain.average(self.task, self.iterations)[-1])
+
+    def _per_seed(self, layout: Layout, curve: Callable[[ChainRecord], Array], length: int) -> Array:
+        def padded(chain: ChainRecord) -> Array:
+            values = np.asarray(curve(chain), np.float64)
+            return np.concatenate([values, np.full(length - len(values), np.nan)])
+
+        return np.array([
+            np.mean([padded(chain) for chain in self.chains(layout, seed)], axis=0) for seed in range(self.seeds)
+        ])  # fmt: skip
 
 
-def summary(values: Array) -> tuple[Array, Array]:
-    """Mean over the repetitions, and half the width of its 95 % interval by Student's t; NaN for one repetition."""
+def summary(values: Array, level: float = 0.95) -> tuple[Array, Array]:
+    """Mean over the repetitions, and half the width of its interval by Student's t; NaN for one repetition."""
     from scipy.stats import t as student
 
     count = values.shape[0]
     if count == 1:
         return values[0], np.full(values.shape[1:], np.nan)
-    return values.mean(0), student.ppf(0.975, count - 1) * values.std(0, ddof=1) / np.sqrt(count)
+    return values.mean(0), student.ppf((1 + level) / 2, count - 1) * values.std(0, ddof=1) / np.sqrt(count)
 
 
-def comparisons(layouts: Sequence[Layout], values: Sequence[Array]) -> list[dict[str, Any]]:
-    """Each layout's φ̂ at one place minus that of the one before it, repetition by repetition: starts are shared.
+def speedups(axis: Array, first: float, one: Array, many: Array) -> Array:
+    """L̄ in which one worker gets to its final φ̂, over that in which W do; one number a repetition, NaN if never.
 
-    ``holds`` says whether the difference is negative as the theory has it, and ``clear`` whether its interval is.
+    Args:
+        axis: L̄ of the curves.
+        first: φ(θ_0), where all begin.
+        one: φ̂ of one worker, (R, places).
+        many: φ̂ of W workers.
     """
-    found = []
-    for (first, second), (few, many) in zip(pairwise(layouts), pairwise(values), strict=True):
-        mean, half = summary(many - few)
-        found.append(
-            {
-                "from": [first.servers, first.workers],
-                "to": [second.servers, second.workers],
-                "difference": float(mean),
-                "half_width": float(half),
-                "holds": bool(mean < 0),
-                "clear": bool(mean + half < 0),
-            }
-        )
-    return found
-
-
-def speedup(iterations: Array, one: Array, many: Array) -> float | None:
-    """L̄ in which the first layout gets to its final φ̂, over that in which another does; None if it never does."""
-    if np.array_equal(many, one):
-        return 1.0
-    below = np.flatnonzero(many <= one[-1])
-    if not below.size:
-        return None
-    k = int(below[0])
-    if k == 0:
-        return float(iterations[-1] / iterations[0])
-    share = (many[k - 1] - one[-1]) / (many[k - 1] - many[k])
-    return float(iterations[-1] / (iterations[k - 1] + share * (iterations[k] - iterations[k - 1])))
+    start, found = np.concatenate([[0], axis]), []
+    for few, more in zip(one, many, strict=True):
+        curve = np.concatenate([[first], more])
+        below = np.flatnonzero(curve <= few[-1])
+        if not below.size or below[0] == 0:
+            found.append(np.nan)
+            continue
+        k = int(below[0])
+        share = (curve[k - 1] - few[-1]) / (curve[k - 1] - curve[k])
+        found.append(axis[-1] / (start[k - 1] + share * (start[k] - start[k - 1])))
+    return np.array(found)

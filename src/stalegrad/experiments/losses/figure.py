@@ -1,239 +1,233 @@
 """Figures 3 and 4 and their supplement: the test loss against iterations and time for S servers with W workers each.
 
-φ is the cross-entropy over the test set, φ̂ its average over a chain so far, weighted by step sizes, and then over the
-chains of all servers. Chains start where training would, and the average begins with the first iteration: as in the
-paper, the figures show how fast W workers leave the start behind and how far their average gets, for equal iterations
-per worker L̄ = L/W. That the variance around the end falls as 1/(SW) is what figure 2 measures.
+φ is the cross-entropy over test data. Three curves of it are drawn, since the paper does not say which it shows:
 
-More servers leave the expectation of φ̂ as it is, and lower its variance only. What falls with S is the loss of the
-averaged prediction, −log of the probability of a test label averaged over all draws of all chains: shown beside φ̂.
+* **φ̂**, the average over all updates so far, weighted by step sizes: what the paper's theory is about;
+* the loss of the **current draw**, which is what the authors' public code evaluates;
+* the loss of the **averaged prediction**, −log of the probability of a test label averaged over all draws of all
+  servers, which is how that code combines servers.
 
-*Order of arrivals*: of a simulated cluster, see :mod:`stalegrad.experiments.losses.units`. *Time*: of the paper's
-cluster, simulated, and for as many workers as this machine has cores, measured here with worker processes.
+Chains start where training would, and the average begins with the first iteration: the figures show how fast W workers
+leave the start behind and how far their average gets, for equal iterations per worker L̄ = L/W. That the variance around
+the end falls as 1/(SW) is what figure 2 measures. More servers leave the expectation of φ̂ as it is, and lower its
+variance only; what falls with S is the loss of the averaged prediction.
+
+*Order of arrivals*: of a simulated cluster, see :mod:`stalegrad.experiments.losses.chain_run`. *Time*: of the paper's
+cluster, simulated, and for as many workers as this machine has cores, measured if one asks for it.
 """
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.numbers_file import write_numbers
 from stalegrad._internal.progress_bar import Report
-from stalegrad._internal.types import Array
 from stalegrad._internal.version import VERSION
 from stalegrad.engines import available_cores
-from stalegrad.experiments.losses import curves
-from stalegrad.experiments.losses.budget import affordable, measure_costs
+from stalegrad.experiments.losses.chain import ChainName, Momentum
+from stalegrad.experiments.losses.chain_folder import ChainFolder
 from stalegrad.experiments.losses.cluster import cluster_rate
-from stalegrad.experiments.losses.layouts import FIGURES, Layout, chain_count, updates_per_iteration
+from stalegrad.experiments.losses.curves import Extent, Records, speedups, summary
+from stalegrad.experiments.losses.evaluation import refuse_unless_a_place, rounded
+from stalegrad.experiments.losses.layouts import FIGURES, GOALS, Goal, Layout, with_controls
 from stalegrad.experiments.losses.picture import draw
-from stalegrad.experiments.losses.tasks import TASKS, Model, Task, model_of
-from stalegrad.experiments.losses.unit_folder import UnitFolder
-from stalegrad.experiments.losses.units import execute
-from stalegrad.experiments.times import measure_times
+from stalegrad.experiments.losses.statements import statements
+from stalegrad.experiments.losses.tasks import LOOKED_AT, TASKS, Task, model_of
+from stalegrad.experiments.times import measure_times, time_step
+from stalegrad.potentials.networks import Layers
 
-_TIMED_SECONDS = 3.0
-_TIMED_STEPS = 5000
+_TIMED_SECONDS, _TIMED_STEPS = 3.0, 5000
+_SHOWN = 80  # places of a curve that are written down and drawn
 
 
 @dataclass(frozen=True)
-class Extent:
-    """How much of a whole experiment is done. Kept in the folder, so that a later call goes on with the same.
+class Wanted:
+    """What is asked for.
 
     Args:
-        iterations: L̄.
-        points: evaluations of the test loss on the way.
-        seeds: repetitions.
-        lr: learning rate.
-        budget: the minutes that L̄ was chosen for; None if it was given or is the whole.
+        iterations: L̄, in place of the goals of the figure.
+        seeds: repetitions, in place of those of the goals.
+        lr: learning rate, in place of the task's own.
+        temperature: 1 samples; 0 is SGD with momentum.
+        momentum: who keeps it.
+        layers: of the networks: Caffe's, or the paper's.
+        controls: made beside it.
     """
 
-    iterations: int
-    points: int
-    seeds: int
-    lr: float
-    budget: float | None = None
+    iterations: int | None = None
+    seeds: int | None = None
+    lr: float | None = None
+    temperature: float = 1.0
+    momentum: Momentum = "server"
+    layers: Layers = "caffe"
+    controls: tuple[str, ...] = ()
 
-    @property
-    def common(self) -> dict[str, Any]:
-        """What all units have in common."""
-        return {"iterations": self.iterations, "points": self.points, "lr": self.lr}
+    def goals(self, figure: str, task: Task) -> list[Goal]:
+        """One after the other."""
+        planned = GOALS[figure, task.name]
+        if self.iterations is None:
+            return [Goal(goal.iterations, self.seeds or goal.seeds) for goal in planned]
+        refuse_unless_a_place(self.iterations, task.density)
+        return [Goal(self.iterations, self.seeds or planned[-1].seeds)]
+
+    def chains(self, task: Task) -> Callable[[Layout, int], list[ChainName]]:
+        """Gives the chains of a layout in a repetition."""
+        common = {
+            "task": task.name, "lr": self.lr or task.recipe.lr, "layers": self.layers, "momentum": self.momentum,
+            "temperature": 0.0 if self.momentum == "workers" else self.temperature,
+        }  # fmt: skip
+        return lambda layout, seed: layout.chains(seed, **common)
 
 
 def reproduce(
     figure: str,
     out: Path,
     names: Sequence[str] = tuple(TASKS),
+    wanted: Wanted | None = None,
     *,
-    budget: float | None = None,
-    iterations: int | None = None,
-    seeds: int | None = None,
-    lr: float | None = None,
+    deadline: float = float("inf"),
     processes: int | None = None,
+    measure: bool = False,
     report: Report = lambda what, share: None,
 ) -> dict[str, Any]:
     """Execute what is missing in ``out``, and write the figure's JSON and picture there.
 
     Args:
         figure: ``"fig3"``, ``"fig4"`` or ``"supplement"``.
-        out: the folder. Units that are there from an earlier call, even one for another figure, are used.
+        out: the folder. Chains that are there from an earlier call, even one for another figure, are used, and go on.
         names: data sets.
-        budget: minutes for all data sets together; L̄ is cut to what fits.
-        iterations: L̄ in place of that.
-        seeds: repetitions in place of the tasks' own.
-        lr: learning rate in place of the tasks' own.
-        processes: units at a time; as many as there are cores.
+        wanted: what differs from the paper's.
+        deadline: by :func:`time.time`, after which chains are left as they are and what is there is drawn.
+        processes: chains at a time; as many as there are cores.
+        measure: time this machine's own worker processes, for which it should have nothing else to do.
         report: called with what is being done and the share that is done.
     """
-    processes = processes or available_cores()
-    requested = {"iterations": iterations, "seeds": seeds, "lr": lr}
-    found: dict[str, Any] = {}
-    begun = time.monotonic()
+    wanted, found = wanted or Wanted(), {}
+    begun = time.time()
     for position, name in enumerate(names):
+        left = (deadline - time.time()) / (len(names) - position)  # what one data set leaves, the others have
         task = TASKS[name]
-        report(f"{name}: loading", 0.0)
-        model = model_of(name, task.recipe.batch_size)
-        left = None
-        if budget is not None:
-            left = (60 * budget - (time.monotonic() - begun)) / (len(names) - position)
-        extent = _extent(out / f"{figure}-{name}-extent.json", figure, task, model, requested, left, processes)
-        report(f"{name}: timing", 0.0)
-        measured = _measured(out / f"times-{name}.json", task, model)
-        layouts = FIGURES[figure]
-        common = {"task": name, **extent.common}
-        units = {unit for layout in layouts for r in range(extent.seeds) for unit in layout.units(r, **common)}
-        place = UnitFolder(out, execute, processes)
-        results = place.results(units, report)
-        found[name] = _numbers(task, model, layouts, extent, results, place, measured)
-    numbers = {"figure": figure, "stalegrad": VERSION, "datasets": found}
+        layouts = with_controls(FIGURES[figure], wanted.controls)
+        chains = wanted.chains(task)
+        folder = ChainFolder(out, processes or available_cores(), time.time() + left)
+        goals = wanted.goals(figure, task)
+        for goal in goals:
+            folder.lengthen(
+                [chain for layout in layouts for r in range(goal.seeds) for chain in chains(layout, r)],
+                goal.iterations, report,
+            )  # fmt: skip
+        records = folder.find(
+            chain for layout in layouts for r in range(max(goal.seeds for goal in goals)) for chain in chains(layout, r)
+        )
+        reached = _reached(layouts, records, goals, chains)
+        if reached is None:
+            continue
+        extent = Extent(task, layouts, records, *reached, chains)
+        found[name] = {
+            **_numbers(task, layouts, extent, wanted, _measured(out / f"times-{name}.json", task, measure)),
+            "goals": [list(goal) for goal in goals],
+            "core_seconds": sum(record.facts["seconds"] for record in records.values()),
+        }
+    numbers = {
+        "figure": figure, "stalegrad": VERSION, "datasets": found, "seconds": round(time.time() - begun, 1),
+    }  # fmt: skip
     write_numbers(out / f"{figure}.json", numbers)
-    draw(numbers, out / f"{figure}.png")
+    if found:
+        draw(numbers, out / f"{figure}.png")
     return numbers
 
 
-def _extent(
-    path: Path, figure: str, task: Task, model: Model, requested: dict[str, Any], seconds: float | None, processes: int
-) -> Extent:
-    """What an earlier call has chosen, or a choice that is then kept."""
-    if path.exists():
-        extent = Extent(**json.loads(path.read_text()))
-        for name, value in requested.items():
-            if value is not None and value != getattr(extent, name):
-                problem = f"is not that of the experiment in {path.parent}, which has {getattr(extent, name)}"
-                raise ArgumentError(name, value, problem, "Leave it out to go on with that one, or give another --out.")
-        return extent
-    seeds = requested["seeds"] or task.seeds
-    lr, chosen = requested["lr"] or task.recipe.lr, requested["iterations"]
-    if chosen is not None:
-        if chosen % task.points:
-            remedy = f"Give a multiple of {task.points}, the number of places where {task.name} is evaluated."
-            raise ArgumentError("iterations", chosen, f"does not divide into {task.points} equal parts", remedy)
-        extent = Extent(chosen, task.points, seeds, lr)
-    elif seconds is None:
-        extent = Extent(task.iterations, task.points, seeds, lr)
-    else:
-        layouts = FIGURES[figure]
-        fits = affordable(
-            task, measure_costs(task, model), updates=seeds * updates_per_iteration(layouts),
-            chains=seeds * chain_count(layouts), seconds=seconds * processes,
-        )  # fmt: skip
-        extent = Extent(fits, task.points, seeds, lr, budget=round(seconds / 60, 2))
-    write_numbers(path, asdict(extent))
-    return extent
+def _reached(
+    layouts: list[Layout], records: Records, goals: list[Goal], chains: Callable[[Layout, int], list[ChainName]]
+) -> Goal | None:
+    """The longest L̄ that two repetitions have of all layouts, and how many have it; one where two have nothing."""
+    most = max(goal.iterations for goal in goals)
+    ends = []
+    for seed in range(max(goal.seeds for goal in goals)):
+        names = [name for layout in layouts for name in chains(layout, seed)]
+        if any(name not in records for name in names):
+            break
+        ends.append(min(most if records[name].diverged else records[name].iterations for name in names))
+    here = [max((each for each in [*rounded(end), *([end] if end == most else [])]), default=0) for end in ends]
+    if not here or not max(here):
+        return None
+    best = sorted(here, reverse=True)[min(1, len(here) - 1)]
+    count = next((k for k, each in enumerate(here) if each < best), len(here))
+    return Goal(min(best, most), max(count, 1)) if count else Goal(min(here[0], most), 1)
 
 
-def _measured(path: Path, task: Task, model: Model) -> dict[str, Any]:
+def _measured(path: Path, task: Task, measure: bool) -> dict[str, Any] | None:
     """Updates a second of 1, 2, … worker processes, as many as there are cores; measured once for a folder."""
     if path.exists():
         found: dict[str, Any] = json.loads(path.read_text())
         return found
-    kernel, costs = model.kernel(task, task.recipe.lr, 1.0), measure_costs(task, model)
+    if not measure:
+        return None
+    model = model_of(task.name, task.recipe.batch_size)
+    kernel = model.kernel(task, task.recipe.lr, 1.0)
+    step = time_step(model.potential, kernel, 40)
+    steps = min(_TIMED_STEPS, max(20, round(_TIMED_SECONDS / (step.gradient + step.update))))
     rates = [
-        measure_times(
-            model.potential,
-            kernel,
-            workers,
-            "processes",
-            steps=workers * min(_TIMED_STEPS, max(20, round(_TIMED_SECONDS / costs.step))),
-        ).updates_per_second
+        measure_times(model.potential, kernel, workers, "processes", steps=workers * steps).updates_per_second
         for workers in range(1, available_cores() + 1)
     ]
-    found = {"engine": "processes", **asdict(costs), "updates_per_second": rates}
+    found = {"engine": "processes", **step._asdict(), "updates_per_second": rates}
     write_numbers(path, found)
     return found
 
 
 def _numbers(
-    task: Task,
-    model: Model,
-    layouts: list[Layout],
-    extent: Extent,
-    results: curves.Results,
-    place: UnitFolder,
-    measured: dict[str, Any],
+    task: Task, layouts: list[Layout], extent: Extent, wanted: Wanted, measured: dict[str, Any] | None
 ) -> dict[str, Any]:
-    common = {"task": task.name, **extent.common}
-    iterations = extent.iterations / extent.points * np.arange(1, extent.points + 1)
-    values = [curves.estimates(layout, extent.seeds, results, common) for layout in layouts]
-    predictive = [
-        curves.predictive_losses(
-            layout, extent.seeds, results, common, lambda unit: place.arrays(unit, "log_likelihood")
-        )
-        for layout in layouts
-    ]
+    size = model_of(task.name, task.recipe.batch_size, wanted.layers).potential.size
+    shown = np.unique(np.geomspace(1, len(extent.axis), _SHOWN).astype(int)) - 1
+    axis = extent.axis[shown]
+    first = extent.chains(layouts[0], 0)[0].first
+    baseline = extent.averages(layouts[0])
     rows = []
-    for layout, each, averaged in zip(layouts, values, predictive, strict=True):
-        mean, half = curves.summary(each)
-        predictive_mean, predictive_half = curves.summary(averaged)
-        chains = [results[unit] for r in range(extent.seeds) for unit in layout.units(r, **common)]
-        rate = cluster_rate(task.machine, layout, model.potential.size)
-        row = {
-            **asdict(layout),
-            "loss": mean.tolist(),
-            "half_width": half.tolist(),
-            "loss_of_each_seed": each.tolist(),
-            "predictive_loss": predictive_mean.tolist(),
-            "predictive_half_width": predictive_half.tolist(),
-            "predictive_loss_of_each_seed": averaged.tolist(),
-            "last_draw": float(np.mean([chain["loss"][-1] if "loss" in chain else np.nan for chain in chains])),
-            "diverged": sum("loss" not in chain for chain in chains),
-            "staleness_mean": float(np.mean([chain.get("staleness_mean", np.nan) for chain in chains])),
+    for layout in layouts:
+        every = [chain for seed in range(extent.seeds) for chain in extent.chains(layout, seed)]
+        rate = cluster_rate(task.machine, layout, size)
+        averages = extent.averages(layout)
+        row: dict[str, Any] = {**asdict(layout), "name": str(layout)}
+        for kind, values, at in (
+            ("average", averages, shown), ("current", extent.current(layout), shown),
+            ("predictive", extent.predictive(layout), slice(None)),
+        ):  # fmt: skip
+            mean, half = summary(values)
+            row[kind] = {"loss": mean[at].tolist(), "half_width": half[at].tolist(), "ends": values[:, -1].tolist()}
+        spread, spread_error = extent.spread(layout)
+        row |= {
+            "spread": spread, "spread_error": spread_error,
+            "diverged": sum(chain.diverged for chain in every),
+            "grid_error": max(chain.grid_error(task, extent.iterations) for chain in every),
+            "whole_test_loss": float(np.mean([chain.facts.get("whole_test_loss", np.nan) for chain in every])),
+            "staleness_mean": float(np.mean([chain.facts.get("staleness_mean", np.nan) for chain in every])),
             "updates_per_second": rate,
-            "seconds": (layout.workers * iterations / rate).tolist(),
-            "iteration_speedup": None
-            if layout.servers > 1
-            else curves.speedup(iterations, values[0].mean(0), each.mean(0)),
-        }
-        here = measured["updates_per_second"]
-        if layout.servers == 1 and layout.workers <= len(here):
-            row["seconds_measured"] = (layout.workers * iterations / here[layout.workers - 1]).tolist()
+            "seconds_per_iteration": layout.workers / rate,
+        }  # fmt: skip
+        if layout.servers == 1 and not layout.control:
+            found = speedups(extent.axis, first, baseline, averages)
+            mean, half = summary(np.log(found)[:, None])
+            row["iteration_speedup"] = [float(np.exp(mean[0] + side * half[0])) for side in (0, -1, 1)]
+            if measured and layout.workers <= len(measured["updates_per_second"]):
+                row["seconds_per_iteration_measured"] = (
+                    layout.workers / measured["updates_per_second"][layout.workers - 1]
+                )
         rows.append(row)
+    recipe = task.recipe
     return {
-        "title": task.title,
-        **asdict(extent),
-        "whole_iterations": task.iterations,
-        "cluster": asdict(task.machine),
-        "measured": measured,
-        "iterations_axis": iterations.tolist(),
-        "layouts": rows,
-        "comparisons": _compared(layouts, values, iterations),
-        "predictive_comparisons": _compared(layouts, predictive, iterations),
-        "core_seconds": sum(result["seconds"] + result.get("seconds_of_losses", 0.0) for result in results.values()),
-    }
-
-
-def _compared(layouts: list[Layout], values: list[Array], iterations: Array) -> list[dict[str, Any]]:
-    """Each layout with the one before it, early on the way, after a quarter of it and at its end."""
-    places = sorted({0, max(0, len(iterations) // 4 - 1), len(iterations) - 1})
-    return [
-        {
-            "iterations": float(iterations[k]),
-            "comparisons": curves.comparisons(layouts, [each[:, k] for each in values]),
-        }
-        for k in places
-    ]
+        "title": task.title, "iterations": extent.iterations, "seeds": extent.seeds,
+        "whole_iterations": task.iterations, "lr": wanted.lr or recipe.lr, "gamma": recipe.gamma,
+        "momentum": recipe.momentum, "batch_size": recipe.batch_size, "temperature": wanted.temperature,
+        "momentum_at": wanted.momentum, "layers": wanted.layers,
+        "test_data": "all" if task.name == "a9a" else LOOKED_AT,
+        "cluster": asdict(task.machine), "measured": measured, "axis": axis.tolist(),
+        "round_axis": extent.round_axis.tolist(), "layouts": rows,
+        "verdicts": [each.plain() for each in statements(layouts, extent)],
+    }  # fmt: skip

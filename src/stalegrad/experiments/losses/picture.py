@@ -1,4 +1,7 @@
-"""The picture of figures 3 and 4: a row for each data set, against iterations and against time."""
+"""The picture of figures 3 and 4: a row for each data set; against iterations as the paper has it, and against time.
+
+The supplement has a row for each number of workers, too, so that no panel has more than nine curves.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -7,63 +10,90 @@ import numpy as np
 
 from stalegrad.experiments.shades import shades
 
-_STYLES = {1: "-", 3: "--", 5: "-.", 7: ":"}  # by servers, where workers differ as well
+_PANELS = ("average", "time", "current", "predictive")
+_XLABEL = r"iterations per worker, $\bar{L}$"
 
 
 def draw(numbers: dict[str, Any], path: Path) -> None:
-    """Write a picture with a row of panels for each data set."""
+    """Write a picture with a row of four panels for each data set, and in the supplement for each comparison of it."""
     from matplotlib.figure import Figure
 
-    datasets = numbers["datasets"]
-    figure = Figure(figsize=(15, 4 * len(datasets)), layout="constrained")
-    for row, found in zip(figure.subplots(len(datasets), 3, squeeze=False), datasets.values(), strict=True):
-        _row(row, found)
-    figure.savefig(path, dpi=150)
+    rows = [(found, title, layouts) for found in numbers["datasets"].values() for title, layouts in _rows(found)]
+    figure = Figure(figsize=(17, 3.9 * len(rows)), layout="constrained")
+    for panels, (found, title, layouts) in zip(figure.subplots(len(rows), 4, squeeze=False), rows, strict=True):
+        _row(panels, found, title, layouts)
+    figure.savefig(path, dpi=110)
 
 
-def _row(panels: Any, found: dict[str, Any]) -> None:
+def _rows(found: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The comparisons: workers at one server; and for each number of workers, servers."""
     layouts = found["layouts"]
-    many_servers = len({layout["servers"] for layout in layouts}) > 1
-    many_workers = len({layout["workers"] for layout in layouts}) > 1
-    counts = sorted({layout["workers" if many_workers else "servers"] for layout in layouts})
-    colours = dict(zip(counts, shades(len(counts)), strict=True))
+    alone = [layout for layout in layouts if layout["servers"] == 1]
+    rows = [("one server", alone)] if len(alone) > 1 else []
+    for workers in sorted({layout["workers"] for layout in layouts if layout["servers"] > 1}):
+        several = [layout for layout in layouts if layout["workers"] == workers and not layout["control"]]
+        plural = "s" if workers > 1 else ""
+        rows.append((f"{workers} worker{plural} a server", sorted(several, key=lambda layout: layout["servers"])))
+    return rows
+
+
+def _row(panels: Any, found: dict[str, Any], title: str, layouts: list[dict[str, Any]]) -> None:
+    servers = len({layout["servers"] for layout in layouts}) > 1
+    plain = [layout for layout in layouts if not layout["control"]]
+    colours = dict(zip([layout["name"] for layout in plain], shades(len(plain)), strict=True))
     for layout in layouts:
-        colour = colours[layout["workers" if many_workers else "servers"]]
-        style = _STYLES[layout["servers"]] if many_servers and many_workers else "-"
-        _curve(panels, found, layout, colour, style, _name(layout, many_servers, many_workers))
-    share = f"{found['iterations']:,} of {found['whole_iterations']:,} iterations a worker, seeds: {found['seeds']}"
-    panels[0].set(xlabel="iterations per worker, L̄", ylabel="test loss, φ̂", title=f"{found['title']}: {share}")
-    panels[1].set(xlabel="seconds", title="against time: 5 × 8 cores, simulated; circles: measured here")
-    panels[2].set(xlabel="iterations per worker, L̄", title="loss of the averaged prediction")
+        colour = colours.get(layout["name"], "C3")
+        style = {"": "-", "fresh": "--", "cold": ":", "worker-momentum": "-."}[layout["control"]]
+        _curves(panels, found, layout, colour, style, _name(layout, servers))
+    extent = f"{found['iterations']:,} of {found['whole_iterations']:,} iterations, seeds: {found['seeds']}"
+    data = "all test data" if found["test_data"] == "all" else f"{found['test_data']} test data"
+    panels[0].set(xlabel=_XLABEL, ylabel=f"test loss ({data})")
+    panels[0].set_title(f"{found['title']}, {title}\n{extent}\n" + r"$\hat\phi$, average over all updates", fontsize=9)
+    panels[1].set(xlabel="seconds")
+    panels[1].set_title(r"$\hat\phi$ against time on the paper's 5 × 8 cores, simulated", fontsize=9)
+    panels[2].set(xlabel=_XLABEL)
+    panels[2].set_title("current draw", fontsize=9)
+    panels[3].set(xlabel=_XLABEL)
+    panels[3].set_title("averaged prediction, over draws and servers", fontsize=9)
+    measured = any("seconds_per_iteration_measured" in layout for layout in layouts)
+    if measured:
+        panels[1].plot([], [], "o", color="0.3", mfc="none", markersize=4, label="measured on this machine")
+        panels[1].legend(frameon=False, fontsize=8)
+    panels[0].legend(frameon=False, fontsize=7.5, ncols=2 if len(layouts) > 5 else 1)
     for panel in panels:
-        panel.set_yscale("log")
-        panel.title.set_fontsize(9)
-        panel.yaxis.set_minor_formatter("{x:.4g}")
-        panel.tick_params(axis="y", which="minor", labelsize=7)
-    panels[1].set_xscale("log")
-    panels[0].legend(frameon=False, fontsize=8, ncols=3 if len(layouts) > 9 else 1)
+        _axes(panel)
 
 
-def _curve(panels: Any, found: dict[str, Any], layout: dict[str, Any], colour: Any, style: str, label: str) -> None:
-    iterations = found["iterations_axis"]
-    for panel, x, kind in (
-        (panels[0], iterations, ""), (panels[1], layout["seconds"], ""), (panels[2], iterations, "predictive_"),
-    ):  # fmt: skip
-        loss, half = (np.array(layout[f"{kind}{what}"], float) for what in ("loss", "half_width"))
-        panel.plot(x, loss, style, color=colour, linewidth=1.3, label=label)
+def _curves(panels: Any, found: dict[str, Any], layout: dict[str, Any], colour: Any, style: str, label: str) -> None:
+    axis = np.array(found["axis"], float)
+    places = {"time": axis * layout["seconds_per_iteration"], "predictive": np.array(found["round_axis"], float)}
+    for panel, kind in zip(panels, _PANELS, strict=True):
+        curve, x = layout["average" if kind == "time" else kind], places.get(kind, axis)
+        loss, half = (np.array(curve[what], float) for what in ("loss", "half_width"))
+        panel.plot(x, loss, style, color=colour, linewidth=1.3, label=label, marker="." if kind == "predictive" else "")
         panel.fill_between(x, loss - half, loss + half, color=colour, alpha=0.15, linewidth=0)
-    loss = np.array(layout["loss"], float)
-    if "seconds_measured" in layout:
-        every = max(1, len(loss) // 10)
-        panels[1].plot(
-            layout["seconds_measured"][::every], loss[::every], "o", color=colour, markersize=4, mfc="none"
-        )  # fmt: skip
+        if kind == "time" and "seconds_per_iteration_measured" in layout:
+            every = max(1, len(axis) // 12)
+            seconds = axis * layout["seconds_per_iteration_measured"]
+            panel.plot(seconds[::every], loss[::every], "o", color=colour, markersize=4, mfc="none")
 
 
-def _name(layout: dict[str, Any], many_servers: bool, many_workers: bool) -> str:
-    servers, workers = layout["servers"], layout["workers"]
-    if many_servers and many_workers:
-        return f"{servers} × {workers}"
-    if many_servers:
-        return f"{servers} server{'s' if servers > 1 else ''} × {workers} workers"
-    return f"{workers} worker{'s' if workers > 1 else ''}"
+def _axes(panel: Any) -> None:
+    """Logarithmic, with few labels and none that overlap."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+
+    panel.set_xscale("log")
+    low, high = panel.get_ylim()
+    if low > 0 and high / low > 8:
+        panel.set_yscale("log")
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        panel.yaxis.set_major_formatter(ScalarFormatter())
+        panel.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        panel.yaxis.set_major_locator(MaxNLocator(6))
+    panel.grid(alpha=0.2, linewidth=0.5)
+
+
+def _name(layout: dict[str, Any], servers: bool) -> str:
+    count, what = (layout["servers"], "server") if servers else (layout["workers"], "worker")
+    return f"{count} {what}{'s' if count > 1 else ''}" + (f", {layout['control']}" if layout["control"] else "")

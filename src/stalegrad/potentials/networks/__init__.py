@@ -8,16 +8,20 @@
 >>> run = sg.sample(model, sg.networks.LENET.kernel(model.n_data), steps=20_000, workers=4)  # doctest: +SKIP
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from stalegrad._internal.errors import MissingExtra
 from stalegrad.potentials.networks.pixels import CentredPixels, lenet_pixels
 from stalegrad.potentials.networks.recipe import CIFAR10_QUICK, LENET, Recipe
 
-__all__ = ["CIFAR10_QUICK", "LENET", "CentredPixels", "Recipe", "cifar10_quick", "lenet", "lenet_pixels"]
+__all__ = ["CIFAR10_QUICK", "LENET", "CentredPixels", "Layers", "Recipe", "cifar10_quick", "lenet", "lenet_pixels"]
+
+Layers = Literal["caffe", "paper"]
+"""Whose list of layers: that of Caffe's files, or what the S²G-MCMC paper says that it used. The parameters are the
+same ones, of the same shapes and starting values."""
 
 
-def lenet(seed: int = 0) -> Any:
+def lenet(seed: int = 0, layers: Layers = "caffe") -> Any:
     """Caffe's LeNet for images (J, 1, 28, 28): a ``torch.nn.Sequential`` of 431,080 parameters that gives ten logits.
 
     conv1 20@5×5, maximum over 2×2, conv2 50@5×5, maximum over 2×2, ip1 of 500, ReLU, ip2 of 10, with Caffe's names.
@@ -25,11 +29,13 @@ def lenet(seed: int = 0) -> Any:
 
     Args:
         seed: of the initial weights.
+        layers: ``"caffe"``, or ``"paper"``: the paper counts two ReLUs where Caffe's file has one. It does not say where
+            the second is; here it follows pool2, between the two layers that have no other nonlinearity than a maximum.
     """
-    return _networks("sg.networks.lenet").lenet(seed)
+    return _networks("sg.networks.lenet").lenet(seed, layers)
 
 
-def cifar10_quick(seed: int = 0) -> Any:
+def cifar10_quick(seed: int = 0, layers: Layers = "caffe") -> Any:
     """Caffe's Cifar10-Quick for images (J, 3, 32, 32): a ``torch.nn.Sequential`` of 145,578 parameters, ten logits.
 
     Three convolutions of 5×5 that keep the size, 32, 32 and 64 wide, each followed by a ReLU and by pooling over 3×3
@@ -38,8 +44,9 @@ def cifar10_quick(seed: int = 0) -> Any:
 
     Args:
         seed: of the initial weights.
+        layers: ``"caffe"``, or ``"paper"``: the paper counts three max-pools, so the two means become maxima.
     """
-    return _networks("sg.networks.cifar10_quick").cifar10_quick(seed)
+    return _networks("sg.networks.cifar10_quick").cifar10_quick(seed, layers)
 
 
 def _networks(feature: str) -> Any:

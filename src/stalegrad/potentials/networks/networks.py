@@ -6,18 +6,22 @@ from math import sqrt
 import torch
 from torch import nn
 
-from stalegrad._internal.validation import whole_number
+from stalegrad._internal.validation import one_of, whole_number
+
+_LAYERS = ("caffe", "paper")
 
 
 @torch.random.fork_rng(devices=())  # torch's own initialisation must not move the user's generator
-def lenet(seed: int) -> nn.Sequential:
+def lenet(seed: int, layers: str) -> nn.Sequential:
     """See :func:`stalegrad.potentials.networks.lenet`."""
+    second_relu = {"relu2": nn.ReLU()} if one_of("layers", layers, _LAYERS) == "paper" else {}
     network = nn.Sequential(
         OrderedDict(
             conv1=nn.Conv2d(1, 20, 5),
             pool1=nn.MaxPool2d(2, ceil_mode=True),
             conv2=nn.Conv2d(20, 50, 5),
             pool2=nn.MaxPool2d(2, ceil_mode=True),
+            **second_relu,
             flatten=nn.Flatten(),
             ip1=nn.Linear(50 * 4 * 4, 500),
             relu1=nn.ReLU(),
@@ -32,8 +36,9 @@ def lenet(seed: int) -> nn.Sequential:
 
 
 @torch.random.fork_rng(devices=())
-def cifar10_quick(seed: int) -> nn.Sequential:
+def cifar10_quick(seed: int, layers: str) -> nn.Sequential:
     """See :func:`stalegrad.potentials.networks.cifar10_quick`."""
+    pool = nn.MaxPool2d if one_of("layers", layers, _LAYERS) == "paper" else nn.AvgPool2d
     network = nn.Sequential(
         OrderedDict(
             conv1=nn.Conv2d(3, 32, 5, padding=2),
@@ -41,10 +46,10 @@ def cifar10_quick(seed: int) -> nn.Sequential:
             relu1=nn.ReLU(),
             conv2=nn.Conv2d(32, 32, 5, padding=2),
             relu2=nn.ReLU(),
-            pool2=nn.AvgPool2d(3, stride=2, ceil_mode=True),
+            pool2=pool(3, stride=2, ceil_mode=True),
             conv3=nn.Conv2d(32, 64, 5, padding=2),
             relu3=nn.ReLU(),
-            pool3=nn.AvgPool2d(3, stride=2, ceil_mode=True),
+            pool3=pool(3, stride=2, ceil_mode=True),
             flatten=nn.Flatten(),
             ip1=nn.Linear(64 * 4 * 4, 64),
             ip2=nn.Linear(64, 10),

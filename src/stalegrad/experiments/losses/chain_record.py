@@ -1,0 +1,93 @@
+"""What is kept of a chain: its losses, and averaged predictions at round numbers; a few kilobytes, fit to be committed."""
+
+import io
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from stalegrad._internal.errors import StoreError
+from stalegrad._internal.files import write_output
+from stalegrad._internal.types import Array, IntArray
+from stalegrad.experiments.losses.chain import ChainName
+from stalegrad.experiments.losses.evaluation import grid_error, running_average
+from stalegrad.experiments.losses.tasks import Task
+
+
+@dataclass(frozen=True, eq=False)
+class ChainRecord:
+    """A chain as far as it has got.
+
+    Args:
+        name: which.
+        first: φ(θ_0).
+        places: L̄ at which φ was looked at.
+        loss: φ there, of the current draw.
+        kept: L̄ at which the averaged prediction was kept.
+        log_predictive: log p̄_i there, (kept, n), with p̄_i the probability of test label i averaged over all draws so far.
+        facts: seconds of processor time, staleness, the loss over the whole test set, and "diverged" if it has.
+    """
+
+    name: ChainName
+    first: float
+    places: IntArray
+    loss: Array
+    kept: IntArray
+    log_predictive: Array
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def iterations(self) -> int:
+        """L̄, as far as it has got."""
+        return int(self.places[-1]) if len(self.places) else 0
+
+    @property
+    def diverged(self) -> bool:
+        """Whether it has come to its end by diverging."""
+        return "diverged" in self.facts
+
+    def has(self, iterations: int) -> bool:
+        """Whether nothing more is to be computed up to there."""
+        return self.diverged or self.iterations >= iterations
+
+    def average(self, task: Task, iterations: int) -> Array:
+        """φ̂ at the places up to ``iterations``, or up to where it has diverged."""
+        return running_average(*self._evaluated(task, iterations)) if len(self.places) else np.empty(0)
+
+    def grid_error(self, task: Task, iterations: int) -> float:
+        """By how much φ̂ at the end depends on how often φ was looked at."""
+        return float("nan") if self.diverged else grid_error(*self._evaluated(task, iterations))
+
+    def predictive_loss(self, iterations: int) -> Array:
+        """−(1/n) Σ_i log p̄_i at the round numbers up to ``iterations``."""
+        return np.asarray(-self.log_predictive[self.kept <= iterations].astype(np.float64).mean(1))
+
+    def _evaluated(self, task: Task, iterations: int) -> tuple[float, Array, IntArray, Array]:
+        kept = self.places <= iterations
+        at = self.name.workers * self.places[kept].astype(np.int64)
+        return self.first, self.loss[kept].astype(np.float64), at, self.name.weights(task, int(at[-1]))
+
+    def save(self, path: Path) -> None:
+        """Write it, all of it or nothing."""
+        file = io.BytesIO()
+        np.savez_compressed(
+            file, about=np.array(json.dumps({"name": asdict(self.name), "first": self.first, "facts": self.facts})),
+            places=self.places.astype(np.int32), loss=self.loss.astype(np.float32), kept=self.kept.astype(np.int32),
+            log_predictive=self.log_predictive.astype(np.float16),
+        )  # fmt: skip
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_output(path, file.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> "ChainRecord":
+        """Read what :meth:`save` has written."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                about = json.loads(str(file["about"]))
+                arrays = {key: file[key] for key in ("places", "loss", "kept", "log_predictive")}
+            return cls(ChainName(**about["name"]), about["first"], facts=about["facts"], **arrays)
+        except (BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
+            raise StoreError(f"{path} is not the file of a chain ({error}). Delete it to have it made again.") from error

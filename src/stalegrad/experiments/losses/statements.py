@@ -1,0 +1,106 @@
+"""The paper's statements about figures 3 and 4, each with what the chains at hand say about it."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from stalegrad._internal.types import Array
+from stalegrad.experiments.losses.curves import Extent, summary
+from stalegrad.experiments.losses.layouts import Layout
+from stalegrad.experiments.verdicts import CANNOT_TELL, DOES_NOT, HOLDS, Verdict, all_of, below
+
+KINDS: dict[str, str] = {"averages": "φ̂", "current": "current draw", "predictive": "averaged prediction"}
+
+
+def statements(layouts: list[Layout], extent: Extent) -> list[Verdict]:
+    """All that apply to these layouts."""
+    found = []
+    plain = [layout for layout in layouts if not layout.control]
+    alone = sorted(layout for layout in plain if layout.servers == 1)
+    if len(alone) > 1:
+        early = int(max(p for p in extent.round_axis if p <= max(1, extent.iterations / 20)))
+        for kind, place in (("averages", early), *((kind, extent.iterations) for kind in KINDS)):
+            found.append(_falls(alone, extent, kind, place, "workers"))
+        found += _six_and_nine(alone, extent)
+    for workers in sorted({layout.workers for layout in plain if layout.servers > 1}):
+        several = sorted(layout for layout in plain if layout.workers == workers)
+        found += [_same_expectation(several, extent), _falls(several, extent, "predictive", extent.iterations, "servers")]
+        found.append(_spread(several, extent))
+    for layout in layouts:
+        if layout.control == "fresh":
+            found.append(_staleness_costs(layout, extent))
+    return found
+
+
+def differences(
+    first: Layout, second: Layout, extent: Extent, kind: str, place: int, level: float = 0.95
+) -> tuple[float, float]:
+    """How much the second's loss is above the first's after so many iterations, repetition by repetition.
+
+    Returns the mean and half the width of its interval: what repetitions share, such as the start, cancels.
+    """
+    curve: Callable[[Layout], Array] = getattr(extent, kind)
+    axis = extent.round_axis if kind == "predictive" else extent.axis
+    at = int(np.flatnonzero(axis == place)[0]) if place in axis else len(axis) - 1
+    mean, half = summary((curve(second) - curve(first))[:, at], level)
+    return float(mean), float(half)
+
+
+def _falls(layouts: list[Layout], extent: Extent, kind: str, place: int, what: str) -> Verdict:
+    """More workers, or servers, have a lower loss: all steps together, at 95 %."""
+    level = 1 - 0.05 / (len(layouts) - 1)
+    parts = [(first, second, *differences(first, second, extent, kind, place, level)) for first, second in pairwise(layouts)]
+    counts = [getattr(layout, what) for layout in layouts]
+    steps = ", ".join(
+        f"{getattr(first, what)}→{getattr(second, what)}: {_interval(mean, half)}" for first, second, mean, half in parts
+    )
+    workers = "" if what == "workers" else f" with {layouts[0].workers} workers each"
+    return Verdict(
+        f"Loss ({KINDS[kind]}) falls with {what} ({', '.join(map(str, counts))}{workers}) at L̄ = {place:,}",
+        all_of([below(mean, half) for *_, mean, half in parts]), steps,
+    )  # fmt: skip
+
+
+def _six_and_nine(alone: list[Layout], extent: Extent) -> list[Verdict]:
+    """What the paper says of CIFAR-10: 6 and 9 workers are worse than 4, which a smaller step would change."""
+    by_workers = {layout.workers: layout for layout in alone}
+    if extent.task.name != "cifar10" or not {4, 6, 9} <= set(by_workers):
+        return []
+    parts = [(w, *differences(by_workers[w], by_workers[4], extent, "averages", extent.iterations, 0.975)) for w in (6, 9)]
+    outcome = all_of([below(mean, half) for _, mean, half in parts])
+    evidence = ", ".join(f"4 above {w} by {_interval(mean, half)}" for w, mean, half in parts)
+    return [Verdict(f"6 and 9 workers end worse than 4 (φ̂) at L̄ = {extent.iterations:,}", outcome, evidence)]
+
+
+def _same_expectation(layouts: list[Layout], extent: Extent) -> Verdict:
+    mean, half = summary(extent.averages(layouts[0])[:, -1])
+    return Verdict(
+        f"Loss (φ̂) falls with servers ({', '.join(str(x.servers) for x in layouts)} with {layouts[0].workers} workers each)",
+        DOES_NOT,
+        f"the chains of all servers have one law, so φ̂ = {mean:.5f} ± {half:.5f} is expected for every S",
+    )
+
+
+def _spread(layouts: list[Layout], extent: Extent) -> Verdict:
+    spreads = [extent.spread(layout) for layout in layouts]
+    text = ", ".join(f"{layout.servers}: {sd:.2g}" for layout, (sd, _) in zip(layouts, spreads, strict=True))
+    error = spreads[0][1]
+    return Verdict(
+        f"The spread of φ̂ from run to run falls with servers ({layouts[0].workers} workers each)",
+        HOLDS if spreads[0][0] > 0 and error < 0.5 else CANNOT_TELL,
+        f"{text} (± {1.96 * error:.0%}); as 1/√S, since chains of different servers are independent",
+    )
+
+
+def _staleness_costs(layout: Layout, extent: Extent) -> Verdict:
+    stale = Layout(layout.servers, layout.workers)
+    mean, half = differences(layout, stale, extent, "averages", extent.iterations)
+    return Verdict(
+        f"Staleness raises φ̂ of {layout.workers} workers: against one worker with as many updates and the same steps",
+        below(-mean, half), f"difference {_interval(mean, half)}",
+    )  # fmt: skip
+
+
+def _interval(mean: float, half: float) -> str:
+    return f"{mean:+.5f}" + ("" if half != half else f" ± {half:.5f}")
