@@ -97,8 +97,17 @@ def test_the_measured_variance_is_that_of_the_closed_form(model, staleness):
 
 
 def tiny(**changes):
+    plain = fig2.Plain(runs=20, workers=(1, 3), step_size=2e-4, steps=600, thin=5)
     usual = fig2.Settings(
-        runs=60, max_workers=3, step_size=0.02, steps=1500, thin=5, engine="inline", timed_steps=200, slowed_seconds=0.5
+        plain=plain,
+        runs=60,
+        max_workers=3,
+        step_size=0.02,
+        steps=1500,
+        thin=5,
+        engine="inline",
+        timed_steps=200,
+        slowed_seconds=0.5,
     )
     return replace(usual, **changes)
 

@@ -67,6 +67,23 @@ def test_rates_are_the_slopes_of_the_optimised_bounds(order):
         assert_allclose(mse[1] / mse[0], np.divide(*theory.mse_rate(count, tau)[::-1]), rtol=1e-4)
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_rates_without_staleness_and_of_several_chains(order):
+    steps = np.array([1e12, 1e15])
+    bias = theory.bias_bound(steps, theory.bias_optimal_step(steps, order=order), order=order)
+    assert_allclose(bias[1] / bias[0], np.divide(*theory.bias_rate(steps, order=order)[::-1]), rtol=1e-9)
+    mse = theory.mse_bound(steps, theory.mse_optimal_step(steps, order=order), order=order)
+    assert_allclose(mse[1] / mse[0], np.divide(*theory.mse_rate(steps, order=order)[::-1]), rtol=1e-9)
+    for tau in (0.0, 1e6):  # one chain and eight of as many updates: in the ratio that the rates have
+        chains = [np.full(count, 1e20) for count in (1, 8)]
+        best = [theory.chains_mse_optimal_step(each, tau, order=order) for each in chains]
+        bound = [theory.chains_mse_bound(e * h, h, tau, order=order) for e, h in zip(chains, best, strict=True)]
+        rate = theory.mse_rate(1e20, tau, order=order, chains=[1, 8])
+        assert_allclose(bound[1] / bound[0], rate[1] / rate[0], rtol=1e-3)
+    few, many = (theory.chains_variance_bound(np.full(s, 1e9) * 1e-3, 1e-3, order=order) for s in (1, 8))
+    assert_allclose(many / few, np.divide(*theory.variance_rate(1e9, chains=[8, 1], order=order)))
+
+
 def test_stale_step_size_is_the_optimum_without_the_other_term():
     steps, tau = np.array([500.0, 5e4]), np.array([1.0, 20.0])
     mse = theory.mse_optimal_step(steps, tau, m0=3, m1=2, m2=0)
@@ -104,7 +121,7 @@ def test_minimiser_survives_extreme_coefficients():
         (lambda: theory.chains_mse_optimal_step(5.0), "steps"),
         (lambda: theory.stale_step_size(100, 0), "staleness"),
         (lambda: theory.stale_step_size(100, 1, criterion="variance"), "criterion"),
-        (lambda: theory.mse_rate(100, 0), "staleness"),
+        (lambda: theory.mse_rate(100, -1), "staleness"),
         (lambda: theory.linear_speedup(0), "workers"),
         (lambda: theory.bias_optimal_step([1, 2], [1, 2, 3]), "steps, staleness"),
     ],

@@ -1,11 +1,13 @@
 """Console, options and messages that the commands share."""
 
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from stalegrad._internal import progress_bar as bar
 from stalegrad._internal.progress_bar import Report
@@ -36,6 +38,14 @@ def written(*paths: Path) -> None:
     """Print the paths of files that were written."""
     for path in paths:
         say(f"wrote {path}")
+
+
+def print_verdicts(verdicts: Iterable[Mapping[str, str]]) -> None:
+    """A table of statements, what became of them, and the numbers that say so."""
+    table = Table("statement", "verdict", "because", show_lines=True)
+    for each in verdicts:
+        table.add_row(each["statement"], each["outcome"], each["evidence"])
+    console.print(table)
 
 
 def progress_bar() -> AbstractContextManager[Report]:

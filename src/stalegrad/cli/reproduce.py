@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from stalegrad.cli import reproduce_losses
-from stalegrad.cli.common import Out, Seed, console, progress_bar, written
+from stalegrad.cli.common import Out, Seed, console, print_verdicts, progress_bar, written
 
 figures = typer.Typer(help="Reproduce a figure of the paper: a picture and all its numbers.", no_args_is_help=True)
 
@@ -31,6 +31,23 @@ def fig1(
     console.print(
         f"largest / smallest end point: {numbers['end_ratio']:.3f}   ({numbers['seconds']:.1f} s of sampling)"
     )
+    print_verdicts(numbers["verdicts"])
+    written(*experiment.save(numbers, out))
+
+
+@figures.command()
+def theory(
+    out: Out,
+    runs: Annotated[int, typer.Option(help="Independent runs behind each point.", min=200)] = 2_000,
+    seed: Seed = 0,
+) -> None:
+    """The theory's bounds, the exact Gaussian oracle and measured chains on top of each other."""
+    from stalegrad.experiments import theory_picture as experiment
+
+    out.mkdir(parents=True, exist_ok=True)
+    with console.status("sampling…"):
+        numbers = experiment.reproduce(experiment.Settings(runs=runs, seed=seed))
+    print_verdicts(numbers["verdicts"])
     written(*experiment.save(numbers, out))
 
 
@@ -65,6 +82,7 @@ def fig2(
         f"with workers that sleep as long; ³ of this machine with a core for every worker, simulated with measured "
         f"times; ⁴ of this machine. Engine: {numbers['engine']}. ({numbers['seconds']:.0f} s)"
     )
+    print_verdicts(numbers["verdicts"])
     written(*experiment.save(numbers, out))
 
 
@@ -176,6 +194,27 @@ def free_staleness(
                 table.add_row(row["form"], f"{row['workers']}", "none" if largest is None else f"{largest:g}")
             console.print(table)
     written(out / "free_staleness.json", out / "free_staleness.png")
+
+
+@figures.command("all")
+def everything(
+    out: Out,
+    budget: Annotated[float | None, typer.Option(help="Minutes for all of it; the next call goes on.", min=0)] = None,
+    processes: reproduce_losses.Processes = None,
+) -> None:
+    """Figures 1 to 4, the theory's picture and the supplement, each data set in a folder of its own. It goes on."""
+    from stalegrad.experiments.losses.figure import Wanted
+
+    deadline = reproduce_losses.deadline_of(budget)
+    for name, make in (("fig1", fig1), ("theory", theory), ("fig2", fig2)):
+        if not (out / f"{name}.json").exists():
+            make(out)
+    plan = [(figure, "a9a") for figure in ("fig3", "fig4", "supplement")]
+    plan += [(figure, data) for data in ("mnist", "cifar10") for figure in ("fig3", "fig4")]
+    plan += [("supplement", data) for data in ("mnist", "cifar10")]
+    for figure, data in plan:
+        wanted = Wanted(controls=("fresh",) if (figure, data) == ("fig3", "a9a") else ())
+        reproduce_losses.make_figure(figure, out / data, [data], wanted, deadline, processes=processes)
 
 
 reproduce_losses.add_to(figures)

@@ -1,13 +1,15 @@
 """``stalegrad reproduce fig3 | fig4 | supplement | step-sizes | averaging``: test losses of the paper's models."""
 
+import time
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from stalegrad.cli.common import Out, console, progress_bar, written
+from stalegrad.cli.common import Out, console, print_verdicts, progress_bar, written
 
 
 class DatasetName(StrEnum):
@@ -18,15 +20,51 @@ class DatasetName(StrEnum):
     cifar10 = "cifar10"
 
 
+class Keeper(StrEnum):
+    """Who keeps the momentum."""
+
+    server = "server"
+    workers = "workers"
+
+
+class LayerList(StrEnum):
+    """Whose list of layers."""
+
+    caffe = "caffe"
+    paper = "paper"
+
+
+class ControlName(StrEnum):
+    """What is left out, to see what it does."""
+
+    fresh = "fresh"
+    cold = "cold"
+    worker_momentum = "worker-momentum"
+
+
 Dataset = Annotated[DatasetName | None, typer.Option(help="One data set; all three by default.")]
 Budget = Annotated[
     float | None,
-    typer.Option(help="Minutes that it may take: fewer iterations are made where the whole would take longer.", min=0),
+    typer.Option(help="Minutes: chains are left where they then are, drawn, and go on with the next call.", min=0),
 ]
-Iterations = Annotated[int | None, typer.Option(help="Iterations of each worker, in place of --budget.", min=1)]
-Seeds = Annotated[int | None, typer.Option(help="Repetitions, in place of the data set's own number.", min=1)]
+Iterations = Annotated[
+    int | None, typer.Option(help="Iterations of each worker, in place of the figure's own plan.", min=1)
+]
+Seeds = Annotated[int | None, typer.Option(help="Repetitions, in place of the plan's.", min=1)]
 Rate = Annotated[float | None, typer.Option("--lr", help="Learning rate, in place of the model's own.", min=1e-12)]
 Processes = Annotated[int | None, typer.Option(help="Chains at a time; one a core by default.", min=1)]
+Temperature = Annotated[float, typer.Option(help="1 samples the posterior; 0 is SGD with momentum.", min=0)]
+MomentumAt = Annotated[
+    Keeper, typer.Option(help="Who keeps the momentum; workers do so without noise, as in the authors' public code.")
+]
+LayersOf = Annotated[LayerList, typer.Option(help="Layers of the networks: as Caffe's files or the paper count them.")]
+Controls = Annotated[
+    list[ControlName] | None,
+    typer.Option(help="Made beside it: fresh (no gradient is stale), cold (no noise), worker-momentum; give several."),
+]
+Measure = Annotated[
+    bool, typer.Option("--measure-times", help="Also time worker processes here: let nothing else run meanwhile.")
+]
 
 
 def add_to(figures: typer.Typer) -> None:
@@ -37,9 +75,9 @@ def add_to(figures: typer.Typer) -> None:
         ("supplement", "The same for 1 to 9 workers, and for 1 to 7 servers with 1, 2, 4 and 6 workers each."),
     ):
         figures.command(name, help=f"{summary} {_GOES_ON}")(_figure_command(name))
-    figures.command("step-sizes", help=f"Where nine workers become worse than four, and the smaller step. {_GOES_ON}")(
-        step_sizes
-    )
+    figures.command(
+        "step-sizes", help=f"Where 6 and 9 workers become worse than four, and the smaller step. {_GOES_ON}"
+    )(step_sizes)
     figures.command(help=f"Averaged predictions against single draws and SGD of equal cost. {_GOES_ON}")(averaging)
 
 
@@ -54,56 +92,77 @@ def _figure_command(name: str) -> Callable[..., None]:
         iterations: Iterations = None,
         seeds: Seeds = None,
         lr: Rate = None,
+        temperature: Temperature = 1.0,
+        momentum: MomentumAt = Keeper.server,
+        layers: LayersOf = LayerList.caffe,
+        control: Controls = None,
+        measure_times: Measure = False,
         processes: Processes = None,
     ) -> None:
-        if budget is not None and iterations is not None:
-            raise typer.BadParameter("Give --budget or --iterations, not both.")
-        from stalegrad.experiments.losses import figure
-        from stalegrad.experiments.losses.tasks import TASKS
+        from stalegrad.experiments.losses.figure import Wanted
 
-        out.mkdir(parents=True, exist_ok=True)
-        names = [dataset.value] if dataset else list(TASKS)
-        with progress_bar() as report:
-            numbers = figure.reproduce(
-                name, out, names, budget=budget, iterations=iterations, seeds=seeds, lr=lr, processes=processes,
-                report=report,
-            )  # fmt: skip
-        for found in numbers["datasets"].values():
-            console.print(_losses(found))
-            _print_extent(found)
-        written(out / f"{name}.json", out / f"{name}.png")
+        wanted = Wanted(
+            iterations, seeds, lr, temperature, momentum.value, layers.value, tuple(c.value for c in control or ()),
+        )  # fmt: skip
+        names = [dataset.value] if dataset else [each.value for each in DatasetName]
+        make_figure(name, out, names, wanted, deadline_of(budget), processes=processes, measure=measure_times)
 
     return command
 
 
+def deadline_of(budget: float | None) -> float:
+    """When so many minutes from now will be over, by :func:`time.time`."""
+    return float("inf") if budget is None else time.time() + 60 * budget
+
+
+def make_figure(name: str, out: Path, names: list[str], wanted: Any, deadline: float, **options: Any) -> None:
+    """Make figure 3, 4 or the supplement, and print its tables and verdicts."""
+    from stalegrad.experiments.losses import figure
+
+    out.mkdir(parents=True, exist_ok=True)
+    with progress_bar() as report:
+        numbers = figure.reproduce(name, out, names, wanted, deadline=deadline, report=report, **options)
+    for found in numbers["datasets"].values():
+        console.print(_losses(found))
+        _print_extent(found)
+        print_verdicts(found["verdicts"])
+    if left := [each for each in names if each not in numbers["datasets"]]:
+        console.print(f"Not one repetition was finished of: {', '.join(left)}. The same command goes on with them.")
+    written(out / f"{name}.json", *([out / f"{name}.png"] if numbers["datasets"] else []))
+
+
 def _losses(found: dict[str, Any]) -> Table:
     table = Table(title=f"{found['title']}: after {found['iterations']:,} iterations a worker")
-    for heading in ("S × W", "mean τ", "loss φ̂", "± 95 %", "averaged²", "last draw", "cluster", "speedup¹"):
+    for heading in ("S × W", "mean τ", "φ̂", "± 95 %", "current draw", "averaged¹", "cluster", "speedup²"):
         table.add_column(heading, justify="right")
     for row in found["layouts"]:
-        half, speedup = row["half_width"][-1], row["iteration_speedup"]
+        half, speedup = row["average"]["half_width"][-1], row.get("iteration_speedup")
         table.add_row(
-            f"{row['servers']} × {row['workers']}",
+            row["name"],
             f"{row['staleness_mean']:.1f}",
-            f"{row['loss'][-1]:.4f}",
-            "" if half != half else f"{half:.4f}",
-            f"{row['predictive_loss'][-1]:.4f}",
-            f"{row['last_draw']:.4f}",
-            f"{row['seconds'][-1]:,.0f} s",
-            "" if speedup is None else f"{speedup:.1f}",
+            f"{row['average']['loss'][-1]:.5f}",
+            "" if half != half else f"{half:.5f}",
+            f"{row['current']['loss'][-1]:.5f}",
+            f"{row['predictive']['loss'][-1]:.5f}",
+            f"{found['iterations'] * row['seconds_per_iteration']:,.0f} s",
+            "" if speedup is None or speedup[0] != speedup[0] else _ratio(*speedup),
         )
     return table
 
 
+def _ratio(middle: float, low: float, high: float) -> str:
+    return f"{middle:.1f}" if low != low else f"{middle:.1f} ({low:.1f}–{high:.1f})"
+
+
 def _print_extent(found: dict[str, Any]) -> None:
     whole, made = found["whole_iterations"], found["iterations"]
-    chosen = f", what {found['budget']:g} minutes were estimated to be enough for" if found["budget"] else ""
-    share = "the whole experiment" if made == whole else f"{made:,} of {whole:,} iterations{chosen}"
+    share = "the whole experiment" if made == whole else f"{made:,} of {whole:,} iterations"
     repetitions = f"{found['seeds']} repetition{'s' if found['seeds'] > 1 else ''}"
+    grid = max((row["grid_error"] for row in found["layouts"] if row["grid_error"] == row["grid_error"]), default=0.0)
     console.print(
-        "¹ iterations that the first row took to its final φ̂, over those that took this row there, if it got there; "
-        "more servers lower the variance of φ̂ only. ² Loss of the "
-        f"averaged prediction. This is {share}, {repetitions}, {found['core_seconds'] / 60:.1f} core minutes."
+        "¹ Loss of the prediction averaged over draws and servers. ² Iterations that one worker took to its final φ̂, "
+        f"over those that took W workers there. Looking at φ half as often changes φ̂ by {grid:.2%} at most. "
+        f"This is {share}, {repetitions}; its chains took {found['core_seconds'] / 60:.1f} core minutes."
     )
 
 
@@ -111,36 +170,41 @@ def step_sizes(
     out: Out,
     dataset: Annotated[DatasetName, typer.Option(help="Data set.")] = DatasetName.cifar10,
     lr: Annotated[list[float], typer.Option("--lr", help="A learning rate; give several.")] = [  # noqa: B006
-        0.00003, 0.00006, 0.000125, 0.00025, 0.0005,
+        0.00006, 0.000125, 0.00025, 0.0005, 0.001,
     ],
-    workers: Annotated[list[int], typer.Option(help="A number of workers; give several.")] = [4, 9],  # noqa: B006
-    iterations: Annotated[int, typer.Option(help="Iterations of each worker.", min=10)] = 200,
-    points: Annotated[int, typer.Option(help="Evaluations of the test loss on the way.", min=1)] = 10,
-    seeds: Annotated[int, typer.Option(help="Repetitions.", min=1)] = 2,
+    workers: Annotated[list[int], typer.Option(help="A number of workers; give several.")] = [4, 6, 9],  # noqa: B006
+    iterations: Annotated[int, typer.Option(help="Iterations of each worker.", min=1)] = 200,
+    seeds: Annotated[int, typer.Option(help="Repetitions.", min=1)] = 3,
+    budget: Budget = None,
+    temperature: Temperature = 1.0,
+    momentum: MomentumAt = Keeper.server,
+    layers: LayersOf = LayerList.caffe,
     processes: Processes = None,
 ) -> None:  # fmt: skip
     """Compare final test losses over learning rates and numbers of workers."""
     from stalegrad.experiments.losses import step_sizes as experiment
+    from stalegrad.experiments.losses.figure import Wanted
 
     out.mkdir(parents=True, exist_ok=True)
     with progress_bar() as report:
         numbers = experiment.reproduce(
-            out, dataset.value, lr=lr, workers=workers, iterations=iterations, points=points, seeds=seeds,
-            processes=processes, report=report,
+            out, dataset.value, lr=lr, workers=workers, iterations=iterations, seeds=seeds,
+            wanted=Wanted(temperature=temperature, momentum=momentum.value, layers=layers.value),
+            deadline=deadline_of(budget), processes=processes, report=report,
         )  # fmt: skip
     table = Table("learning rate", *(f"{count} workers" for count in numbers["workers"]), title=numbers["title"])
     for row in numbers["rows"]:
-        table.add_row(f"{row['lr']:g}", *(_end(loss[-1]) for loss in row["loss"]))
+        ends = zip(row["loss"], row["half_width"], row["diverged"], strict=True)
+        table.add_row(f"{row['lr']:g}", *(_end(loss[-1], half[-1], gone) for loss, half, gone in ends))
     console.print(table)
-    found = numbers["verdict"]
-    console.print(
-        f"Most workers become worse than fewer at lr = {found['too_large']}; repaired at lr = {found['repaired_at']}."
-    )
-    written(out / "step_sizes.json", out / "step_sizes.png")
+    print_verdicts(numbers["verdicts"])
+    written(out / "step_sizes.json", *([out / "step_sizes.png"] if numbers["rows"] else []))
 
 
-def _end(loss: float) -> str:
-    return "diverged" if loss != loss else f"{loss:.4f}"
+def _end(loss: float, half: float, diverged: int) -> str:
+    if diverged:
+        return f"{diverged} diverged"
+    return f"{loss:.4f}" + ("" if half != half else f" ± {half:.4f}")
 
 
 def averaging(

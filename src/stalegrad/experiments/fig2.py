@@ -12,6 +12,9 @@ constant preconditioner, the same posterior, the same φ. There h = 5e-4 is far 
 minibatch noise adds 14 % to the noise, and the average has mixed after some 1/h = 2,000 updates. The dotted curves are
 closed forms for the Gaussian approximation, see :meth:`Posterior.variance`.
 
+*The paper's setting*, plain coordinates from θ = 0, is shown beside it as far as it mixes
+(:mod:`stalegrad.experiments.fig2_plain`).
+
 *Repetitions.* The noise of an update is a function of seed and update, not of the worker, so that repetition r of all W
 shares it: what they share cancels in a speedup, and its bootstrap resamples pairs.
 
@@ -27,7 +30,7 @@ a second of one). Three machines give the rates:
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,7 @@ from stalegrad.analysis.estimates import precision, speedup_interval
 from stalegrad.datasets import Dataset, a9a
 from stalegrad.engines import available_cores
 from stalegrad.experiments.fig2_picture import draw
+from stalegrad.experiments.fig2_plain import Plain, plain_panel
 from stalegrad.experiments.fig2_posterior import Posterior, posterior
 from stalegrad.experiments.times import (
     Machine,
@@ -47,6 +51,7 @@ from stalegrad.experiments.times import (
     simulated_rates,
     time_worker,
 )
+from stalegrad.experiments.verdicts import CANNOT_TELL, Verdict, all_of, within
 from stalegrad.kernels import SGLD
 from stalegrad.planning.scaling import updates_per_second
 from stalegrad.protocol.trace import Trace
@@ -76,6 +81,7 @@ class Settings:
     timed_steps: int = 20_000
     slowed_seconds: float = 1.0
     """How long each number of slowed workers is timed."""
+    plain: Plain = field(default_factory=Plain)
 
     @property
     def workers(self) -> list[int]:
@@ -96,7 +102,8 @@ def reproduce(
     settings = settings or Settings()
     begun = time.perf_counter()
     report("finding the mode", 0.0)
-    model = posterior(data or a9a(), settings.batch_size)
+    data = data or a9a()
+    model = posterior(data, settings.batch_size)
     rates = measured_rates(settings, model, report)
     traces = [settings.cluster.trace(w, settings.steps, model.potential.size, settings.seed) for w in settings.workers]
     estimates = sample_all(settings, model, traces, report)
@@ -111,9 +118,11 @@ def reproduce(
             "max": [int(trace.chains[0].staleness.max()) for trace in traces],
         },
         **rates,
+        "plain": plain_panel(settings.plain, data, settings.batch_size, settings.cluster, settings.seed, report),
     }
     numbers["cluster"] |= {"updates_per_second": [updates_per_second(trace.chains[0]) for trace in traces]}
     _add_time_speedups(numbers)
+    numbers["verdicts"] = [each.plain() for each in _verdicts(numbers)]
     return {**numbers, "seconds": round(time.perf_counter() - begun, 1)}
 
 
@@ -201,6 +210,42 @@ def _add_time_speedups(numbers: dict[str, Any]) -> None:
     cluster["time_speedup"] = scaled(rates, speedups)
     cluster["time_speedup_interval"] = scaled(rates, numbers["iteration_speedup_interval"])
     cluster["time_speedup_slowed"] = scaled(cluster["updates_per_second_slowed"], speedups)
+
+
+def _verdicts(numbers: dict[str, Any]) -> list[Verdict]:
+    """Linear speedup: that W workers need 1/W of the iterations each, within a fifth, by intervals."""
+    found = []
+    for title, part in (("mixing coordinates", numbers), ("the paper's setting", numbers["plain"])):
+        rows = [
+            (w, speedup, interval)
+            for w, speedup, interval in zip(
+                part["workers"], part["iteration_speedup"], part["iteration_speedup_interval"], strict=True
+            )
+            if w > 1
+        ]
+        outcomes = [
+            CANNOT_TELL if speedup is None else within(interval[0], interval[1], 0.8 * w, 1.2 * w)
+            for w, speedup, interval in rows
+        ]
+        evidence = ", ".join(
+            f"W = {w}: " + ("no common level" if s is None else f"{s:.2f} ({i[0]:.2f}–{i[1]:.2f})") for w, s, i in rows
+        )
+        statement = f"At equal variance the iteration speedup of W workers is W, within a fifth ({title})"
+        found.append(Verdict(statement, all_of(outcomes), evidence))
+    workers, cluster = numbers["workers"], numbers["cluster"]
+    times = [
+        within(low, high, 0.8 * w, 1.2 * w)
+        for w, (low, high) in zip(workers, cluster["time_speedup_interval"], strict=True)
+    ]
+    listed = zip(workers, cluster["time_speedup"], cluster["time_speedup_interval"], strict=True)
+    found.append(
+        Verdict(
+            f"So is the time speedup, on a simulated cluster with gradients of {1e3 * cluster['gradient']:g} ms",
+            all_of(times),
+            ", ".join(f"W = {w}: {s:.2f} ({a:.2f}–{b:.2f})" for w, s, (a, b) in listed if w > 1),
+        )
+    )
+    return found
 
 
 def _facts(settings: Settings, model: Posterior) -> dict[str, Any]:

@@ -15,14 +15,15 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
     """Variance against iterations and against time, and the speedups that follow; last, this machine as it is."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12.5, 9), layout="constrained")
-    (iterations, cluster), (speedups, machine) = figure.subplots(2, 2)
+    figure = Figure(figsize=(17, 9), layout="constrained")
+    (iterations, cluster, plain), (speedups, machine, plain_speedups) = figure.subplots(2, 3)
     colours = shades(len(numbers["workers"]))
     _iterations(iterations, numbers, colours)
     _cluster(cluster, numbers, colours)
     _speedups(speedups, numbers)
     _machine(machine, numbers)
-    figure.savefig(path, dpi=150)
+    _plain(plain, plain_speedups, numbers["plain"])
+    figure.savefig(path, dpi=110)
 
 
 def _iterations(panel: Any, numbers: dict[str, Any], colours: list[Any]) -> None:
@@ -34,8 +35,10 @@ def _iterations(panel: Any, numbers: dict[str, Any], colours: list[Any]) -> None
         panel.loglog(updates / workers, variance[_FIRST:], ":", color="k", linewidth=1)
     panel.plot([], [], ":", color="k", linewidth=1, label="closed form")
     late = updates[len(updates) // 3 :]
-    panel.loglog(late, 1.3 * exact["variance"][0][-1] * late[-1] / late, "--", color=_GREY, linewidth=1, label="∝ 1/L̄")
-    panel.set(xlabel="iterations per worker, L̄", ylabel="variance of φ̂, φ = test loss")
+    panel.loglog(
+        late, 1.3 * exact["variance"][0][-1] * late[-1] / late, "--", color=_GREY, linewidth=1, label=r"∝ 1/$\bar{L}$"
+    )
+    panel.set(xlabel=r"iterations per worker, $\bar{L}$", ylabel=r"variance of $\hat\phi$, $\phi$ = test loss")
     panel.set_title(f"(a) a9a, one server, {numbers['runs']} runs: variance against iterations", fontsize=10)
     panel.legend(title="workers", frameon=False, fontsize=8, ncols=2, loc="lower left")
 
@@ -53,7 +56,7 @@ def _cluster(panel: Any, numbers: dict[str, Any], colours: list[Any]) -> None:
             panel.plot(measured, np.array(curve["variance"])[marks], "o", color=colour, markersize=4.5, mfc="none")
     panel.plot([], [], "-", color=_GREY, label="cluster, simulated")
     panel.plot([], [], "o", color=_GREY, mfc="none", label=f"slowed workers, measured (W = {_listed(ends)})")
-    panel.set(xlabel="seconds", ylabel="variance of φ̂")
+    panel.set(xlabel="seconds", ylabel=r"variance of $\hat\phi$")
     panel.set_title(f"(b) the same against time, gradients of {1e3 * cluster['gradient']:g} ms", fontsize=10)
     panel.legend(frameon=False, fontsize=8, loc="lower left")
 
@@ -101,7 +104,7 @@ def _machine(panel: Any, numbers: dict[str, Any]) -> None:
         panel.loglog(simulated, variance, "--", color=colour, linewidth=1.2, label=f"W = {workers}, simulated")
         if workers <= len(measured):
             panel.loglog(updates / measured[workers - 1], variance, "-", color=colour, label=f"W = {workers}, measured")
-    panel.set(xlabel="seconds", ylabel="variance of φ̂")
+    panel.set(xlabel="seconds", ylabel=r"variance of $\hat\phi$")
     micro = {name: 1e6 * times[name] for name in ("gradient", "served", "exchange")}
     panel.set_title(
         f"(d) this machine, {numbers['cores']} cores: gradient {micro['gradient']:.0f} µs, server "
@@ -109,6 +112,35 @@ def _machine(panel: Any, numbers: dict[str, Any]) -> None:
         fontsize=10,
     )
     panel.legend(frameon=False, fontsize=8, loc="lower left")
+
+
+def _plain(panel: Any, speedups: Any, plain: dict[str, Any]) -> None:
+    updates = np.array(plain["updates"])
+    for workers, variance, colour in zip(
+        plain["workers"], plain["variance"], shades(len(plain["workers"])), strict=True
+    ):
+        panel.loglog(updates / workers, variance, color=colour, linewidth=1.4, label=f"{workers}")
+    panel.set(xlabel=r"iterations per worker, $\bar{L}$", ylabel=r"variance of $\hat\phi$")
+    panel.set_title(
+        f"(e) the paper's setting: plain coordinates from θ = 0, h = {plain['step_size']:g}, {plain['runs']} runs",
+        fontsize=10,
+    )
+    panel.legend(title="workers", frameon=False, fontsize=8, loc="lower left")
+    rows = [
+        (w, s, *i)
+        for w, s, i in zip(
+            plain["workers"], plain["iteration_speedup"], plain["iteration_speedup_interval"], strict=True
+        )
+        if s is not None
+    ]
+    workers, middle, low, high = (np.array(column, float) for column in zip(*rows, strict=True))
+    most = float(plain["workers"][-1])
+    speedups.plot([1, most], [1, most], "--", color=_GREY, linewidth=1, label="linear")
+    high = np.minimum(high, 2 * most)
+    speedups.errorbar(workers, middle, yerr=[middle - low, high - middle], fmt="o-", capsize=3, label="95 % interval")
+    speedups.set(xlabel="workers", ylabel="iteration speedup at equal variance", xticks=plain["workers"])
+    speedups.set_title("(f) the same setting: iteration speedup", fontsize=10)
+    speedups.legend(frameon=False, fontsize=8)
 
 
 def _listed(numbers: set[int]) -> str:

@@ -58,14 +58,21 @@ class ChainFolder:
         try:
             waiting: dict[Future[ChainRecord], ChainName] = {}
             left = iter(names)
-            while not self.over and len(waiting) < self._processes and (name := next(left, None)) is not None:
-                waiting[pool.submit(lengthen, Files(self._folder, name), iterations, self._deadline)] = name
+
+            def begin_one() -> bool:
+                following = None if self.over else next(left, None)
+                if following is not None:
+                    work = pool.submit(lengthen, Files(self._folder, following), iterations, self._deadline)
+                    waiting[work] = following
+                return following is not None
+
+            while len(waiting) < self._processes and begin_one():
+                pass
             while waiting:
                 for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                     future.result()
                     yield waiting.pop(future)
-                    if not self.over and (name := next(left, None)) is not None:
-                        waiting[pool.submit(lengthen, Files(self._folder, name), iterations, self._deadline)] = name
+                    begin_one()
         except BaseException:
             for process in list((pool._processes or {}).values()):
                 process.terminate()  # a public way comes with Python 3.14

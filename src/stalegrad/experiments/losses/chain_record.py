@@ -1,4 +1,4 @@
-"""What is kept of a chain: its losses, and averaged predictions at round numbers; a few kilobytes, fit to be committed."""
+"""What is kept of a chain: its losses, and averaged predictions at round numbers. Small enough to be committed."""
 
 import io
 import json
@@ -27,7 +27,7 @@ class ChainRecord:
         places: L̄ at which φ was looked at.
         loss: φ there, of the current draw.
         kept: L̄ at which the averaged prediction was kept.
-        log_predictive: log p̄_i there, (kept, n), with p̄_i the probability of test label i averaged over all draws so far.
+        log_predictive: log p̄_i there, (kept, n), with p̄_i the mean probability of test label i over the draws so far.
         facts: seconds of processor time, staleness, the loss over the whole test set, and "diverged" if it has.
     """
 
@@ -90,4 +90,6 @@ class ChainRecord:
                 arrays = {key: file[key] for key in ("places", "loss", "kept", "log_predictive")}
             return cls(ChainName(**about["name"]), about["first"], facts=about["facts"], **arrays)
         except (BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
-            raise StoreError(f"{path} is not the file of a chain ({error}). Delete it to have it made again.") from error
+            raise StoreError(
+                f"{path} is not the file of a chain ({error}). Delete it to have it made again."
+            ) from error

@@ -173,6 +173,7 @@ class _Way:
         self.record.facts.update(facts)
         if self.record.iterations >= self._known:
             self.record.save(self._files.record)
+        assert self._probability is not None, "something has been looked at"
         arrays: dict[str, Any] = {f"chain.{name}": array for name, array in self._chain.snapshot().items()}
         file = io.BytesIO()
         np.savez(

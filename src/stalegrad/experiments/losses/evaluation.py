@@ -1,9 +1,9 @@
 """When φ is looked at on the way of a chain, and φ̂, the average over *all* its updates that follows.
 
-φ̂_L = Σ_l h_l φ(θ_l) / Σ_l h_l is over all L = W·L̄ updates, of which only some can be looked at. Between two of them φ is
-taken to be linear: what is averaged are L values, of which the places looked at are exact. They are every iteration at
-first, when the loss falls fast, and then a fixed number for each factor e of L̄: so the average no longer depends on how
-many there are (``grid_error`` says by how much it does), and a longer chain is looked at where a shorter one was.
+φ̂_L = Σ_l h_l φ(θ_l) / Σ_l h_l is over all L = W·L̄ updates, of which only some can be looked at. Between two of them φ
+is taken to be linear: what is averaged are L values, of which the places looked at are exact. They are every iteration
+at first, when the loss falls fast, and then a fixed number for each factor e of L̄: so the average no longer depends
+on how many there are (``grid_error`` says how much it does), and a longer chain is looked at where a shorter one was.
 """
 
 from collections.abc import Iterator

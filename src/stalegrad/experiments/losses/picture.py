@@ -68,6 +68,8 @@ def _curves(panels: Any, found: dict[str, Any], layout: dict[str, Any], colour: 
     axis = np.array(found["axis"], float)
     places = {"time": axis * layout["seconds_per_iteration"], "predictive": np.array(found["round_axis"], float)}
     for panel, kind in zip(panels, _PANELS, strict=True):
+        if kind == "time" and layout["control"] == "fresh":  # it has not the time of W workers
+            continue
         curve, x = layout["average" if kind == "time" else kind], places.get(kind, axis)
         loss, half = (np.array(curve[what], float) for what in ("loss", "half_width"))
         panel.plot(x, loss, style, color=colour, linewidth=1.3, label=label, marker="." if kind == "predictive" else "")

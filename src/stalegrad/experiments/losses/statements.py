@@ -25,7 +25,10 @@ def statements(layouts: list[Layout], extent: Extent) -> list[Verdict]:
         found += _six_and_nine(alone, extent)
     for workers in sorted({layout.workers for layout in plain if layout.servers > 1}):
         several = sorted(layout for layout in plain if layout.workers == workers)
-        found += [_same_expectation(several, extent), _falls(several, extent, "predictive", extent.iterations, "servers")]
+        found += [
+            _same_expectation(several, extent),
+            _falls(several, extent, "predictive", extent.iterations, "servers"),
+        ]
         found.append(_spread(several, extent))
     for layout in layouts:
         if layout.control == "fresh":
@@ -50,10 +53,13 @@ def differences(
 def _falls(layouts: list[Layout], extent: Extent, kind: str, place: int, what: str) -> Verdict:
     """More workers, or servers, have a lower loss: all steps together, at 95 %."""
     level = 1 - 0.05 / (len(layouts) - 1)
-    parts = [(first, second, *differences(first, second, extent, kind, place, level)) for first, second in pairwise(layouts)]
+    parts = [
+        (first, second, *differences(first, second, extent, kind, place, level)) for first, second in pairwise(layouts)
+    ]
     counts = [getattr(layout, what) for layout in layouts]
     steps = ", ".join(
-        f"{getattr(first, what)}→{getattr(second, what)}: {_interval(mean, half)}" for first, second, mean, half in parts
+        f"{getattr(first, what)}→{getattr(second, what)}: {_interval(mean, half)}"
+        for first, second, mean, half in parts
     )
     workers = "" if what == "workers" else f" with {layouts[0].workers} workers each"
     return Verdict(
@@ -67,7 +73,9 @@ def _six_and_nine(alone: list[Layout], extent: Extent) -> list[Verdict]:
     by_workers = {layout.workers: layout for layout in alone}
     if extent.task.name != "cifar10" or not {4, 6, 9} <= set(by_workers):
         return []
-    parts = [(w, *differences(by_workers[w], by_workers[4], extent, "averages", extent.iterations, 0.975)) for w in (6, 9)]
+    parts = [
+        (w, *differences(by_workers[w], by_workers[4], extent, "averages", extent.iterations, 0.975)) for w in (6, 9)
+    ]
     outcome = all_of([below(mean, half) for _, mean, half in parts])
     evidence = ", ".join(f"4 above {w} by {_interval(mean, half)}" for w, mean, half in parts)
     return [Verdict(f"6 and 9 workers end worse than 4 (φ̂) at L̄ = {extent.iterations:,}", outcome, evidence)]
@@ -75,8 +83,9 @@ def _six_and_nine(alone: list[Layout], extent: Extent) -> list[Verdict]:
 
 def _same_expectation(layouts: list[Layout], extent: Extent) -> Verdict:
     mean, half = summary(extent.averages(layouts[0])[:, -1])
+    counts = ", ".join(str(layout.servers) for layout in layouts)
     return Verdict(
-        f"Loss (φ̂) falls with servers ({', '.join(str(x.servers) for x in layouts)} with {layouts[0].workers} workers each)",
+        f"Loss (φ̂) falls with servers ({counts} with {layouts[0].workers} workers each)",
         DOES_NOT,
         f"the chains of all servers have one law, so φ̂ = {mean:.5f} ± {half:.5f} is expected for every S",
     )
@@ -103,4 +112,4 @@ def _staleness_costs(layout: Layout, extent: Extent) -> Verdict:
 
 
 def _interval(mean: float, half: float) -> str:
-    return f"{mean:+.5f}" + ("" if half != half else f" ± {half:.5f}")
+    return f"{mean:+.2g}" + ("" if half != half else f" ± {half:.1g}")

@@ -26,7 +26,7 @@ class Task:
         title: as tables and pictures show it.
         recipe: minibatches, learning rate and momentum, from which :meth:`Recipe.kernel` makes SGHMC.
         iterations: L̄, updates for each worker, of a whole experiment.
-        density: how often the test loss is looked at on that way, see :func:`~stalegrad.experiments.losses.evaluation.places`.
+        density: how often the test loss is looked at on that way: the argument of ``places`` in ``evaluation.py``.
         machine: times on the simulated cluster.
     """
 
@@ -51,7 +51,8 @@ TASKS = {
     task.name: task
     for task in (
         Task(
-            "a9a", "logistic regression, a9a", Recipe(batch_size=50, lr=0.001, gamma=1e-4), iterations=20_000, density=60,
+            "a9a", "logistic regression, a9a", Recipe(batch_size=50, lr=0.001, gamma=1e-4),
+            iterations=20_000, density=60,
             machine=Machine(gradient=5e-3, variation=0.2, update=2e-5, **_LINK),
         ),
         Task(
@@ -65,7 +66,8 @@ TASKS = {
         ),
     )
 }  # fmt: skip
-"""By name. Learning rates are the authors', and they decay by the policy "inv" where theirs did. The networks' gradients and updates take what one core of the development machine measured; that a gradient
+"""By name. Learning rates are the authors', and they decay by the policy "inv" where theirs did. The networks'
+gradients and updates take what one core of the development machine measured; that a gradient
 of a9a takes 5 ms is assumed, as in figure 2: in truth it takes microseconds, which no cluster can use. The network is
 assumed. CIFAR-10 has the learning rate that suits nine workers (``reproduce step-sizes``): Caffe's own, 0.001, leaves
 four and more at chance."""
@@ -183,7 +185,8 @@ def model_of(name: str, batch_size: int, layers: Layers = "caffe") -> Model:
     if name == "a9a":
         return LogisticModel(datasets.a9a(), batch_size)
     if name == "mnist":
-        network, data, pixels = networks.lenet, datasets.mnist(), networks.lenet_pixels
-        return NetworkModel(partial(network, layers=layers), data, batch_size, pixels)
+        return NetworkModel(partial(networks.lenet, layers=layers), datasets.mnist(), batch_size, networks.lenet_pixels)
     data = datasets.cifar10()
-    return NetworkModel(partial(networks.cifar10_quick, layers=layers), data, batch_size, networks.CentredPixels(data.X))
+    return NetworkModel(
+        partial(networks.cifar10_quick, layers=layers), data, batch_size, networks.CentredPixels(data.X)
+    )

@@ -2,9 +2,9 @@
 
 Each worker keeps v_w ← m v_w + lr ḡ of its own gradients and sends v_w; the server makes θ ← θ − v_w. The noise of that
 code is added to a buffer that is never read, so θ never sees any. It is therefore SGD with W momenta, each of which
-sees every W-th gradient: after L updates θ has moved as far as with one momentum, but W times more slowly.
+sees every W-th gradient, and so remembers W times as many updates as one momentum at the server does.
 
-Who sent an answer is known where it lands, so the W momenta may as well be kept by the server: the numbers are the same.
+Who sent an answer is known where it lands, so the server may as well keep the W momenta: the numbers are the same.
 """
 
 from dataclasses import dataclass

@@ -29,8 +29,8 @@ def lenet(seed: int = 0, layers: Layers = "caffe") -> Any:
 
     Args:
         seed: of the initial weights.
-        layers: ``"caffe"``, or ``"paper"``: the paper counts two ReLUs where Caffe's file has one. It does not say where
-            the second is; here it follows pool2, between the two layers that have no other nonlinearity than a maximum.
+        layers: ``"caffe"``, or ``"paper"``: the paper counts two ReLUs where Caffe's file has one. It does not say
+            where the second is; here it follows pool2, between two layers that have no other nonlinearity.
     """
     return _networks("sg.networks.lenet").lenet(seed, layers)
 
