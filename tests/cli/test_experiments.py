@@ -15,7 +15,8 @@ from stalegrad.planning import scaling
 LIMIT = stats.norm.isf(1e-6 / 2)  # standard errors that chance exceeds once in a million
 
 SMALL = fig1.Settings(
-    runs=20, tau=(1, 3), n_data=100, steps_per_tau=30, mixing_tau=(0, 20), mixing_step_size=0.01, mixing_steps=4000,
+    runs=20, tau=(1, 3), n_data=100, steps_per_tau=30, bound_tau=(1, 2), bound_steps_per_tau=(30, 60),
+    mixing_tau=(0, 20), mixing_step_size=0.01, mixing_steps=4000,
     mixing_burn_in=1000, mixing_thin=5, mixing_runs=500,
 )  # fmt: skip
 
@@ -42,6 +43,9 @@ def test_the_second_panel_agrees_with_the_closed_form():
 def test_reproduce_gives_all_numbers_as_plain_json():
     numbers = fig1.reproduce(SMALL)
     assert {"tau", "end_mse", "end_mse_error", "runs", "curves", "mixing", "posterior", "seconds"} <= set(numbers)
+    ends = [row["mse"] for row in numbers["bound"]["rows"] if (row["tau"], row["steps_per_tau"]) == (1, 30)]
+    assert ends == pytest.approx(numbers["end_mse"][:1])  # the same run as in the first panel
+    assert len(numbers["verdicts"]) == 4
     again = json.loads(json.dumps(numbers, allow_nan=False))
     assert again["tau"] == [1, 3]
     assert again["runs"] == 20

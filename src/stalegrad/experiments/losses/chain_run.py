@@ -156,7 +156,8 @@ class _Way:
             self._probability = part if self._probability is None else self._probability + part
             if place in rounded(place):
                 kept.append(place)
-                averages.append(np.log(self._probability / self._weights[: workers * place].sum()).astype(np.float16))
+                average = self._probability / self._weights[: workers * place].sum()
+                averages.append(np.log(np.maximum(average, np.finfo(np.float64).tiny)).astype(np.float16))
             before = place
         self.record = ChainRecord(
             record.name, record.first, np.append(record.places, [place for place, _ in draws]),
