@@ -215,6 +215,19 @@ class TestCurves:
         one, two = (found.spread(layout)[0] for layout in layouts)
         assert two == pytest.approx(one / np.sqrt(2))
 
+    def test_the_variance_of_servers_is_compared_with_that_of_one(self):
+        """40 repetitions of 4 servers whose ends are independent normals: 1/4, and an interval that holds it."""
+        layout, rng = Layout(4, 1), np.random.Generator(np.random.Philox(key=3))
+        records = {
+            chain: record([end, end], at=(1, 2))
+            for seed in range(40)
+            for chain, end in zip(layout.chains(seed, task="a9a", lr=0.01), rng.standard_normal(4), strict=True)
+        }
+        ratio, low, high = extent([layout], records, seeds=40).spread_ratio(layout)
+        assert low < 0.25 < high < 1
+        assert low < ratio < high
+        assert np.isnan(extent([layout], records, seeds=1).spread_ratio(layout)).all()
+
     def test_a_chain_that_diverged_has_no_end(self):
         layout = Layout(1, 1)
         (chain,) = layout.chains(0, task="a9a", lr=0.01)

@@ -77,6 +77,23 @@ class Extent:
             return float("nan"), float("nan")
         return float(ends.std(ddof=1) / np.sqrt(layout.servers)), float(1 / np.sqrt(2 * (len(ends) - 1)))
 
+    def spread_ratio(self, layout: Layout) -> tuple[float, float, float]:
+        """Variance of φ̂ of S servers over that of one, with its 95 % interval; NaN for one repetition.
+
+        The first is that of the repetitions' averages over S chains, the second that of chains within repetitions.
+        """
+        from scipy.stats import f as fisher
+
+        ends = np.array([
+            [self._end(chain) for chain in self.chains(layout, seed)[: layout.servers]] for seed in range(self.seeds)
+        ])  # fmt: skip
+        if self.seeds < 2 or layout.servers < 2:
+            return float("nan"), float("nan"), float("nan")
+        degrees = self.seeds - 1, self.seeds * (layout.servers - 1)
+        ratio = float(ends.mean(1).var(ddof=1) / ends.var(1, ddof=1).mean())
+        low, high = (ratio / float(fisher.ppf(share, *degrees)) for share in (0.975, 0.025))
+        return ratio, low, high
+
     def _end(self, chain: ChainRecord) -> float:
         return float("nan") if chain.diverged else float(chain.average(self.task, self.iterations)[-1])
 

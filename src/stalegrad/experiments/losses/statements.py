@@ -8,7 +8,7 @@ import numpy as np
 from stalegrad._internal.types import Array
 from stalegrad.experiments.losses.curves import Extent, summary
 from stalegrad.experiments.losses.layouts import Layout
-from stalegrad.experiments.verdicts import CANNOT_TELL, DOES_NOT, HOLDS, Verdict, all_of, below
+from stalegrad.experiments.verdicts import CANNOT_TELL, DOES_NOT, Verdict, all_of, below
 
 KINDS: dict[str, str] = {"averages": "φ̂", "current": "current draw", "predictive": "averaged prediction"}
 
@@ -92,13 +92,15 @@ def _same_expectation(layouts: list[Layout], extent: Extent) -> Verdict:
 
 
 def _spread(layouts: list[Layout], extent: Extent) -> Verdict:
-    spreads = [extent.spread(layout) for layout in layouts]
-    text = ", ".join(f"{layout.servers}: {sd:.2g}" for layout, (sd, _) in zip(layouts, spreads, strict=True))
-    error = spreads[0][1]
+    """Of as many servers as there are against one, by Fisher's F: between repetitions and within them."""
+    most = layouts[-1]
+    ratio, low, high = extent.spread_ratio(most)
+    text = ", ".join(f"{layout.servers}: {extent.spread(layout)[0]:.2g}" for layout in layouts)
     return Verdict(
-        f"The spread of φ̂ from run to run falls with servers ({layouts[0].workers} workers each)",
-        HOLDS if spreads[0][0] > 0 and error < 0.5 else CANNOT_TELL,
-        f"{text} (± {1.96 * error:.0%}); as 1/√S, since chains of different servers are independent",
+        f"The variance of φ̂ from run to run falls with servers ({most.workers} workers each)",
+        below(ratio, high - ratio, 1.0) if high == high else CANNOT_TELL,
+        f"{most.servers} servers have {ratio:.2f} ({low:.2f}–{high:.2f}) of the variance of one, where 1/S is "
+        f"{1 / most.servers:.2f}; standard deviations {text}",
     )
 
 
