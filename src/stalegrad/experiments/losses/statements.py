@@ -114,4 +114,4 @@ def _staleness_costs(layout: Layout, extent: Extent) -> Verdict:
 
 
 def _interval(mean: float, half: float) -> str:
-    return f"{mean:+.2g}" + ("" if half != half else f" ± {half:.1g}")
+    return f"{mean:+.2g}" + ("" if half != half else f" ± {half:.2g}")
