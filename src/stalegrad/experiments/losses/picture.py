@@ -55,13 +55,16 @@ def _row(panels: Any, found: dict[str, Any], title: str, layouts: list[dict[str,
     panels[2].set_title("current draw", fontsize=9)
     panels[3].set(xlabel=_XLABEL)
     panels[3].set_title("averaged prediction, over draws and servers", fontsize=9)
+    if servers:
+        _of_servers(panels[2:], found, plain, colours)
     measured = any("seconds_per_iteration_measured" in layout for layout in layouts)
     if measured:
         panels[1].plot([], [], "o", color="0.3", mfc="none", markersize=4, label="measured on this machine")
         panels[1].legend(frameon=False, fontsize=8)
     panels[0].legend(frameon=False, fontsize=7.5, ncols=2 if len(layouts) > 5 else 1)
     for panel in panels:
-        _axes(panel)
+        if panel.get_xlabel() != "servers":
+            _axes(panel)
 
 
 def _curves(panels: Any, found: dict[str, Any], layout: dict[str, Any], colour: Any, style: str, label: str) -> None:
@@ -78,6 +81,25 @@ def _curves(panels: Any, found: dict[str, Any], layout: dict[str, Any], colour: 
             every = max(1, len(axis) // 12)
             seconds = axis * layout["seconds_per_iteration_measured"]
             panel.plot(seconds[::every], loss[::every], "o", color=colour, markersize=4, mfc="none")
+
+
+def _of_servers(panels: Any, found: dict[str, Any], layouts: list[dict[str, Any]], colours: dict[str, Any]) -> None:
+    """What servers change: the spread of φ̂, and the averaged prediction, which is drawn relative to one server's."""
+    spread, gain = panels
+    for panel in panels:
+        panel.clear()
+    counts = np.array([layout["servers"] for layout in layouts], float)
+    deviations = np.array([layout["spread"] for layout in layouts], float)
+    errors = 1.96 * deviations * np.array([layout["spread_error"] for layout in layouts], float)
+    spread.errorbar(counts, deviations, yerr=errors, fmt="o-", capsize=3, color="C0")
+    spread.set(xlabel="servers", xticks=counts)
+    spread.set_title(r"standard deviation of $\hat\phi$ at the end, from run to run", fontsize=9)
+    one = np.array(layouts[0]["predictive"]["loss"], float)
+    for layout in layouts:
+        change = np.array(layout["predictive"]["loss"], float) - one
+        gain.plot(found["round_axis"], change, ".-", color=colours[layout["name"]], linewidth=1.3)
+    gain.set(xlabel=_XLABEL)
+    gain.set_title("loss of the averaged prediction, minus that of one server", fontsize=9)
 
 
 def _axes(panel: Any) -> None:
