@@ -21,14 +21,14 @@ class DatasetName(StrEnum):
 
 
 class Keeper(StrEnum):
-    """Who keeps the momentum."""
+    """Who keeps the momentum: the server, or each worker one of its own."""
 
     server = "server"
     workers = "workers"
 
 
 class LayerList(StrEnum):
-    """Whose list of layers."""
+    """Whose list of layers a network has: Caffe's or the paper's."""
 
     caffe = "caffe"
     paper = "paper"

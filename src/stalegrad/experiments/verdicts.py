@@ -21,7 +21,7 @@ class Verdict:
     evidence: str
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """The same in plain types, as JSON has them."""
         return asdict(self)
 
 

@@ -51,12 +51,12 @@ class Files:
 
     @property
     def record(self) -> Path:
-        """Its losses."""
+        """The file with the losses of the chain, which is kept."""
         return self.folder / "chains" / f"{self.name.word}.npz"
 
     @property
     def state(self) -> Path:
-        """What it needs to go on."""
+        """The file with all that the chain needs to go on."""
         return self.folder / "states" / f"{self.name.word}.npz"
 
 

@@ -48,7 +48,7 @@ class Extent:
         return self._per_seed(layout, lambda chain: chain.average(self.task, self.iterations), len(self.axis))
 
     def current(self, layout: Layout) -> Array:
-        """φ of the current draw, likewise."""
+        """φ of the current draw of each repetition, averaged over chains in the same way."""
         return self._per_seed(layout, lambda chain: chain.loss[chain.places <= self.iterations], len(self.axis))
 
     def predictive(self, layout: Layout) -> Array:

@@ -68,7 +68,7 @@ class Wanted:
     controls: tuple[str, ...] = ()
 
     def goals(self, figure: str, task: Task) -> list[Goal]:
-        """One after the other."""
+        """How far the chains of a figure are to get, one goal after the other."""
         planned = GOALS[figure, task.name]
         if self.iterations is None:
             return [Goal(goal.iterations, self.seeds or goal.seeds) for goal in planned]
