@@ -8,7 +8,7 @@ from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array
 from stalegrad._internal.validation import whole_number
 
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 22
 """What a block takes at most, unless one draw of every chain takes more."""
 
 
