@@ -10,7 +10,7 @@ from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.potentials.mode import find_mode
 from stalegrad.potentials.wrappers.whitened import InCoordinates
 
-_SPREADS = (4.0, 12.0, 40.0)  # of the starts, in standard deviations, each with its mirror image
+_SPREADS = (4.0, 12.0, 12.0, 40.0, 40.0)  # of random starts, in standard deviations, each with its mirror image
 _PASSES = 80
 _APART = 1.5  # times as far from the mean as the farthest draw of the pilot
 _RESTING = 0.05  # of n: |∇V|² at a point that counts as a mode
@@ -28,8 +28,10 @@ class OtherMode(NamedTuple):
 
 
 def other_mode(potential: Potential, coordinates: Coordinates, draws: Array, seed: int) -> OtherMode | None:
-    """The most probable of the modes found from six starts, or None if all lead to where the pilot chains were.
+    """The most probable of the modes found from a dozen starts, or None if all lead to where the pilot chains were.
 
+    Two of them are what symmetries of models make of the mean: every vector of parameters in reversed order, as where
+    the components of a mixture have no order, and θ with other signs, as of factors and networks. The others are random.
     Values of U are not asked for: the difference is the integral of the slope along the straight way.
 
     Args:
@@ -47,21 +49,34 @@ def other_mode(potential: Potential, coordinates: Coordinates, draws: Array, see
     found = None
     with np.errstate(all="ignore"):
         here = find_mode(target, draws[0, -1].astype(potential.dtype), passes=_PASSES, progress=False)
-        for spread in _SPREADS:
-            direction = generator.standard_normal(size)
-            for sign in (1.0, -1.0):
-                start = (mean + sign * spread * direction).astype(potential.dtype)
-                if not np.isfinite(target.full_gradient(start)).all():
-                    continue
-                z = find_mode(target, start, passes=_PASSES, progress=False).astype(np.float64)
-                slope = target.full_gradient(z.astype(potential.dtype)).astype(np.float64)
-                distance = float(np.linalg.norm(z - mean))
-                if distance < near or not float(np.square(slope).sum()) < _RESTING * size:
-                    continue
-                height = _rise(target, here.astype(np.float64), z)
-                if height < _HEIGHT and (found is None or height < found.height):
-                    found = OtherMode(distance, height)
+        random = [spread * generator.standard_normal(size) for spread in _SPREADS]
+        starts = [mean + sign * far for far in random for sign in (1.0, -1.0)]
+        theta = coordinates.original(mean[None].astype(potential.dtype))[0]
+        starts += [coordinates.inverse(other[None])[0] for other in (_reversed(theta, potential), -theta)]
+        for begin in starts:
+            start = np.asarray(begin, potential.dtype)
+            if not np.isfinite(target.full_gradient(start)).all():
+                continue
+            z = find_mode(target, start, passes=_PASSES, progress=False).astype(np.float64)
+            slope = target.full_gradient(z.astype(potential.dtype)).astype(np.float64)
+            distance = float(np.linalg.norm(z - mean))
+            if distance < near or not float(np.square(slope).sum()) < _RESTING * size:
+                continue
+            height = _rise(target, here.astype(np.float64), z)
+            if height < _HEIGHT and (found is None or height < found.height):
+                found = OtherMode(distance, height)
     return found
+
+
+def _reversed(theta: Array, potential: Potential) -> Array:
+    """θ with the entries of every vector of parameters in reversed order along its first axis."""
+    parts, first = [], 0
+    for shape in potential.layout.values():
+        size = int(np.prod(shape))
+        part = theta[first : first + size].reshape(shape)
+        parts.append((part[::-1] if part.ndim else part).ravel())
+        first += size
+    return np.concatenate(parts)
 
 
 def _rise(target: InCoordinates, begin: Array, end: Array) -> float:
