@@ -32,7 +32,7 @@ SHAPE = (
     "The coordinates are those of a warm-up already, so it is the posterior's shape that is in the way: write the "
     "model in other parameters, or sample it with NUTS."
 )
-OWNED = StaleGradients(linear=1.0)
+OWNED = StaleGradients(linear=1.0, look_ahead="auto", course="turning")
 """What a warm-up chooses: in its coordinates the curvature is 1."""
 _LEAST_STEP = 0.5  # below this share of the step that the rest allows, the minibatch is made larger instead
 _COLUMNS = 80

@@ -31,8 +31,8 @@ def other_mode(potential: Potential, coordinates: Coordinates, draws: Array, see
     """The most probable of the modes found from a dozen starts, or None if all lead to where the pilot chains were.
 
     Two of them are what symmetries of models make of the mean: every vector of parameters in reversed order, as where
-    the components of a mixture have no order, and θ with other signs, as of factors and networks. The others are random.
-    Values of U are not asked for: the difference is the integral of the slope along the straight way.
+    the components of a mixture have no order, and θ with other signs, as of factors and networks. The others are
+    random. Values of U are not asked for: the difference is the integral of the slope along the straight way.
 
     Args:
         potential: U, whose full gradients are used.

@@ -16,13 +16,13 @@ from stalegrad._internal.progress_bar import Report, progress_bar
 from stalegrad._internal.tables import Table
 from stalegrad._internal.text import printable
 from stalegrad._internal.types import Array
+from stalegrad.analysis.diagnostics.recommendation import OWNED
 from stalegrad.analysis.diagnostics.step_finder import LEAST_GRADIENTS
 from stalegrad.kernels import Kernel
 from stalegrad.potentials import Potential
 from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.potentials.wrappers.natural import NaturalPotential
 from stalegrad.potentials.wrappers.whitened import InCoordinates
-from stalegrad.protocol.architectures import StaleGradients
 from stalegrad.protocol.settings import Settings
 from stalegrad.runs.prepare import Prepared, with_architecture, with_numbers
 from stalegrad.runs.warmup.landscape import explore
@@ -79,7 +79,7 @@ def warmed_up(
     """
     large = run.potential.size > MOST_WHITENED
     if not own_architecture and not large:
-        settings = replace(run.settings, architecture=StaleGradients(linear=1.0, look_ahead="auto", course="turning"))
+        settings = replace(run.settings, architecture=OWNED)
         run = replace(run, settings=with_architecture(settings, run.potential, run.kernels, even=run.team.even))
 
     def find() -> Found:
