@@ -200,7 +200,8 @@ class Lifecycle:
         known = self._workers[worker]
         before = seconds if known.seconds is None else known.seconds
         known.seconds = seconds + (before - seconds) * (1 - _MEMORY) ** answers
-        known.faults, known.asked, known.since = 0, 0, since
+        self.usable(worker)
+        known.asked, known.since = 0, since
         known.state, known.assignments = (State.READY, 0) if since is None else (State.COMPUTING, 1)
 
     def usable(self, worker: int) -> None:
