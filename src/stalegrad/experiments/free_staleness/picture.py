@@ -167,5 +167,5 @@ def _rates(found: dict[str, Any], axis: Any) -> None:
         if ends:
             axis.plot(*zip(*ends, strict=True), line, color=_STYLES[row["form"]], markersize=4, linewidth=1, label=name)
     axis.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="test loss of the last draw")
-    axis.set_title(f"{found['title']}: lines end where chains diverge", fontsize=9)
+    axis.set_title(f"{found['title']}: chains that were made and did not diverge", fontsize=9)
     axis.legend(frameon=False, fontsize=7, handlelength=4)
