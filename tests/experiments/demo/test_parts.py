@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from stalegrad.analysis.plots import DARK, LIGHT
@@ -98,7 +99,7 @@ def test_it_does_not_hide_a_failure(fast, stale):
     out = io.StringIO()
     show(Console(file=out, width=80), broken, Path("demo-output"))
     assert "DIFFERENT BITS" in out.getvalue()
-    assert max(map(len, out.getvalue().splitlines())) <= 80
+    assert max(map(cell_len, out.getvalue().splitlines())) <= 80
 
 
 def test_nobody_is_killed_where_there_are_no_workers():
