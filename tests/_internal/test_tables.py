@@ -21,7 +21,7 @@ from stalegrad.engines.tables import ENGINES, LAWS
 from stalegrad.kernels import Kernel, kernel_from_table, kernel_table
 from stalegrad.kernels.push import Push
 from stalegrad.kernels.quiet import Quiet
-from stalegrad.kernels.schedules import Auto, Constant, Cyclical, Inverse, Polynomial
+from stalegrad.kernels.schedules import Auto, Changed, Constant, Cyclical, Inverse, Polynomial
 from stalegrad.kernels.tables import KERNELS, SCHEDULES
 
 AWKWARD = 0.1 + 0.2  # has no short decimal
@@ -29,6 +29,7 @@ AWKWARD = 0.1 + 0.2  # has no short decimal
 STEPS = [
     AWKWARD, 1, np.float32(0.1), np.float64(1e-300), Constant(AWKWARD), Polynomial(AWKWARD, 2.5, 1 / 3),
     Inverse(AWKWARD), Inverse(base=1e-3, gamma=AWKWARD, power=2 / 3), Cyclical(AWKWARD, 100), Cyclical(0.1, 7, 1e-9),
+    Changed(AWKWARD, Cyclical(0.1, 7), at=99),
 ]  # fmt: skip
 SAMPLERS = [
     sg.SGLD(step_size=0.1),
@@ -116,7 +117,7 @@ def test_nothing_of_ours_is_left_out():
     """A new kernel, schedule, law or engine has to be made known, here and to the families."""
     ours = {sub for sub in subclasses(Kernel) if sub.__module__.startswith("stalegrad.")}
     ours -= {Push, Quiet}  # which architectures make of a user's kernel
-    ours -= {sg.kernels.Overdamped, sg.kernels.Kinetic}  # which are bases
+    ours -= {sg.kernels.Overdamped, sg.kernels.Kinetic, sg.kernels.Linear}  # which are bases
     assert set(KERNELS.members.values()) == ours - {sg.Recipe} == {type(kernel) for kernel in SAMPLERS}
     schedules = {
         value for name, value in vars(sg.schedules).items() if isinstance(value, type) and not name.startswith("_")

@@ -221,7 +221,7 @@ def test_a_bad_gradient_is_refused_where_it_is():
     trace = sg.simulate(workers=3, steps=150, seed=11)
     with pytest.raises(GradientError) as one_at_a_time:
         sg.replay(one_by_one(trace), model, kernel)
-    assert str(by_program.value) == str(one_at_a_time.value)
+    assert str(by_program.value).startswith(str(one_at_a_time.value))  # and then says how to go on
     assert "update" in str(by_program.value)
 
 

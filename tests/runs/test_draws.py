@@ -154,7 +154,8 @@ class TestBookkeeping:
             np.testing.assert_array_equal(run.staleness[s] <= 6, run.accepted[s])
             np.testing.assert_array_equal(np.isnan(chain.step_size), ~run.accepted[s])
         dropped = 1 - np.concatenate(run.accepted).mean()
-        assert repr(run).endswith(f"dropped {dropped:.1%})")
+        oldest = max(int(staleness.max()) for staleness in run.staleness)
+        assert repr(run).endswith(f"dropped {dropped:.1%} (up to {oldest} old))")
 
     def test_dropped_gradients_do_not_touch_the_chain(self, run):
         """The accepted rows alone, with the staleness they had, give the same draws."""

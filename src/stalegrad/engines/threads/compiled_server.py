@@ -343,7 +343,7 @@ class CompiledServer:
                     return None
                 if self._shared.of_worker(LANDED)[worker]:
                     self._lifecycle.usable(worker)
-                lost = kind == "refused" and is_not_finite(details)
+                lost = kind == "refused" and is_not_finite(details) and self._shared.words[VERSION] > 0
                 decision = self._lifecycle.failed(worker, kind, details, self._clock(), not_finite=lost)
                 self._carry_out(decision)
                 return decision

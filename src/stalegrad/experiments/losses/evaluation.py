@@ -66,7 +66,7 @@ def running_average(first: float, loss: Array, at: IntArray, weights: Array) -> 
         weights: h_l of every update, (L,) or longer.
 
     >>> running_average(9.0, np.array([4.0, 1.0]), np.array([1, 3]), np.ones(3))
-    array([4.      , 2.5     ])
+    array([4. , 2.5])
     """
     updates = np.arange(1, at[-1] + 1)
     phi = np.interp(updates, [0, *at], [first, *loss])

@@ -258,7 +258,10 @@ def test_a_worker_that_is_lost_takes_its_shard_with_it(tmp_path):
 
 def test_a_chain_begins_when_all_workers_are_there():
     """Otherwise it would know the data of the first only until the others come."""
-    run = sg.sample(model(), SGLD, steps=60, workers=4, architecture=sg.Shards(), engine="processes", progress=False)
+    run = sg.sample(
+        model(), SGLD, steps=60, workers=4, architecture=sg.Shards(), engine="processes", progress=False,
+        max_staleness=20, policy="wait",  # so that no run ends before each has answered
+    )  # fmt: skip
     (chain,) = run.trace.chains
     first = chain.count == 0
     assert set(chain.worker[first]) == {0, 1, 2, 3}
