@@ -26,9 +26,9 @@ A chain of {parameters:,} float32 (LeNet's size) whose workers are threads, each
 a gradient and applies it itself, SGHMC. *Serial* is what one update keeps all others from: the lock held, with the
 update, the row of the trace and the copy of the new point. It is measured with {workers} workers, once with the noise
 made under the lock, once with the noise made before, as workers do that have to wait for the lock. Saturation is a
-gradient over the serial part, the median of the rounds. The last row is the real thing on {cores} cores: as many workers
-as saturate a server, and what share of their gradients' rate reaches the chain, although these cores have to make all the
-noise.
+gradient over the serial part, the median of the rounds. The last row is the real thing on {cores} cores: as many
+workers as saturate a server, and what share of their gradients' rate reaches the chain, although these cores have to
+make all the noise.
 """
 
 

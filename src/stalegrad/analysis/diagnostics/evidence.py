@@ -1,6 +1,6 @@
 """What the checks look at: a run's draws and trace, and, where the model is at hand, fresh gradients at some draws."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -78,11 +78,16 @@ class Evidence:
     @cached_property
     def parameters(self) -> tuple[Array, Array]:
         """Some draws of some parameters in float64, (chain, draw, parameter), and which parameters they are."""
-        chains, draws, size = self.draws.shape
-        most = max(FEWEST_DRAWS, MOST_DRAWS * 8 // max(chains, 8))
-        every, each = -(-draws // most), -(-size // MOST_PARAMETERS)
-        chosen = np.asarray(self.draws[:, ::every, ::each], np.float64)
+        size = self.draws.shape[2]
+        each = -(-size // MOST_PARAMETERS)
+        chosen = np.asarray(self.draws[:, :: self._every, ::each], np.float64)
         return chosen, np.arange(0, size, each)
+
+    @property
+    def _every(self) -> int:
+        """How many draws there are to one that is looked at."""
+        chains, draws, _ = self.draws.shape
+        return -(-draws // max(FEWEST_DRAWS, MOST_DRAWS * 8 // max(chains, 8)))
 
     @cached_property
     def weights(self) -> Quantities:
@@ -202,6 +207,13 @@ class Evidence:
         """The largest curvature of another potential at the same draws, for an eighth of what may be spent."""
         return largest_curvature(
             potential, self._points, scale=self.scale, gradients=max(self.gradients // 8, 32), seed=self.trace.seed
+        )
+
+    def curvature_at(self, places: Sequence[tuple[Any, ...]]) -> Curvature:
+        """The largest curvature at some (chain, draw) of :attr:`parameters`, for an eighth of what may be spent."""
+        points = np.stack([np.asarray(self._sampled[int(s), int(draw) * self._every]) for s, draw in places])
+        return largest_curvature(
+            self.model, points, scale=self.scale, gradients=max(self.gradients // 8, 32), seed=self.trace.seed
         )
 
     @property

@@ -1,5 +1,7 @@
 """Does the posterior's width depend on where one is in it, as in a funnel?"""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stalegrad._internal.types import Array
@@ -16,6 +18,7 @@ SERIOUS = 20.0
 _SURE = 6.0  # standard deviations
 _MOST = 64  # parameters
 _FEWEST_EFFECTIVE = 30.0
+_ENDS = (0.05, 0.95)  # quantiles
 
 MODEL = (
     "Write the model with {narrow} divided by its scale: x = m + exp(s)·z with z ~ N(0, 1), where now it is "
@@ -34,7 +37,8 @@ def check_funnel(evidence: Evidence) -> tuple[Measurement, Finding | None]:
 
     Where the width changes, no constant step is right: one that suits the mouth does not get into the neck, and a
     chain that never was there looks healthy by every other figure. With the model, largest curvatures that differ
-    between draws by the square of that change say the same.
+    between draws by the square of that change say the same. Where the draws are too few to be sure of a change that
+    they show, the curvatures at the ends of the parameter that it goes with decide: they have no such error.
     """
     evidence.need_draws()
     weights = evidence.need_weights()
@@ -42,9 +46,12 @@ def check_funnel(evidence: Evidence) -> tuple[Measurement, Finding | None]:
     if len(weights.names) < 2:
         raise NotChecked("there is one parameter")
     each = -(-len(weights.names) // _MOST)
-    change, wide, narrow = _widest_change(weights.values[..., ::each], weights.names[::each])
-    what = f"the width of {narrow} changes {change:.3g}-fold with {wide}"
+    width = _widest_change(weights.values[..., ::each], weights.names[::each])
+    change, narrow = width.change, width.narrow
+    what = f"the width of {narrow} changes {change:.3g}-fold with {width.wide}"
     curvatures = _curvatures(evidence)
+    if max(change, curvatures) <= LIMIT < width.suspected:
+        curvatures = max(curvatures, _between_ends(evidence, weights.values[..., each * width.suspect]))
     if curvatures > max(change, LIMIT):
         change, what = curvatures, f"the narrowest width of the posterior differs {curvatures:.3g}-fold between draws"
         narrow = "what is narrow there"
@@ -61,11 +68,25 @@ def check_funnel(evidence: Evidence) -> tuple[Measurement, Finding | None]:
     )
 
 
-def _widest_change(values: Array, names: list[str]) -> tuple[float, str, str]:
-    """The largest change that is sure, with the parameter that it goes with and the one whose width changes."""
+class _Width(NamedTuple):
+    """How a width changes with another parameter."""
+
+    change: float
+    """The largest that is sure."""
+    wide: str
+    """The parameter that it goes with."""
+    narrow: str
+    """The one whose width changes."""
+    suspected: float
+    """The largest, sure or not."""
+    suspect: int
+    """The number of the parameter that this one goes with."""
+
+
+def _widest_change(values: Array, names: list[str]) -> _Width:
     moving = np.flatnonzero(values.std(axis=(0, 1)) > 0)
     if len(moving) < 2:
-        return 1.0, names[0], names[-1]
+        return _Width(1.0, names[0], names[-1], 1.0, 0)
     values = values[..., moving]
     deviations = np.abs(values - np.median(values, axis=(0, 1)))
     floor = np.median(deviations, axis=(0, 1)) * 1e-3
@@ -79,9 +100,13 @@ def _widest_change(values: Array, names: list[str]) -> tuple[float, str, str]:
     correlation = (x / x.std(axis=0)).T @ (y / np.where(width > 0, width, np.inf)) / len(x)
     np.fill_diagonal(correlation, 0.0)  # a skewed parameter: no matter of another one
     deviate = np.arctanh(np.clip(np.abs(correlation), 0, 1 - 1e-9)) * np.sqrt(np.maximum(effective - 3, 0.0))
-    change = np.where(deviate > _SURE, np.exp(4 * np.abs(correlation) * width), 1.0)
+    shown = np.exp(4 * np.abs(correlation) * width)
+    change = np.where(deviate > _SURE, shown, 1.0)
     i, j = np.unravel_index(int(np.argmax(change)), change.shape)
-    return float(change[i, j]), names[moving[i]], names[moving[j]]
+    suspect = int(np.argmax(shown.max(axis=1)))
+    return _Width(
+        float(change[i, j]), names[moving[i]], names[moving[j]], float(shown.max()), int(moving[suspect])
+    )  # fmt: skip
 
 
 def _curvatures(evidence: Evidence) -> float:
@@ -89,5 +114,18 @@ def _curvatures(evidence: Evidence) -> float:
     curvature = evidence.curvature_if_known
     if curvature is None:
         return 1.0
-    points = curvature.points
-    return float(np.sqrt(points.max() / points.min())) if points.min() > 0 else 1.0
+    return _ratio_of_widths(curvature.points)
+
+
+def _between_ends(evidence: Evidence, values: Array) -> float:
+    """By how many times the narrowest width differs between draws at both ends of a parameter, (chain, draw)."""
+    order = np.argsort(values, axis=None)
+    ends = [int(order[round(share * (order.size - 1))]) for share in _ENDS]
+    try:
+        return _ratio_of_widths(evidence.curvature_at([np.unravel_index(end, values.shape) for end in ends]).points)
+    except NotChecked:
+        return 1.0
+
+
+def _ratio_of_widths(curvatures: Array) -> float:
+    return float(np.sqrt(curvatures.max() / curvatures.min())) if curvatures.min() > 0 else 1.0
