@@ -87,7 +87,7 @@ class Evidence:
     def _every(self) -> int:
         """How many draws there are to one that is looked at."""
         chains, draws, _ = self.draws.shape
-        return -(-draws // max(FEWEST_DRAWS, MOST_DRAWS * 8 // max(chains, 8)))
+        return -int(-draws // max(FEWEST_DRAWS, MOST_DRAWS * 8 // max(chains, 8)))
 
     @cached_property
     def weights(self) -> Quantities:
