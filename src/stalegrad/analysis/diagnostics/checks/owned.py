@@ -55,7 +55,7 @@ def check_owned(evidence: Evidence) -> Checked:
 
     lags = lags_of(evidence)
     errors = [added(chain, lag) for chain, lag in enumerate(lags)]
-    figure = min(errors)
+    figure = max(errors, key=abs)
     what = (
         f"at the draws a direction has the curvature {curvature:.3g}, of which the server owns {owned:.3g}: gradients "
         f"of this age make the variance along it {abs(figure):.0%} too {'small' if figure < 0 else 'large'}"
