@@ -19,6 +19,7 @@ from stalegrad._internal.errors import GradientError
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.address import GradientAddress
 from stalegrad.potentials.minibatches.scheme import Minibatches
+from stalegrad.potentials.prediction import Predictive, no_likelihood, no_prediction
 from stalegrad.potentials.traced import Traced
 
 
@@ -123,6 +124,21 @@ class Potential(ABC):
         coefficients of a regression do have one, and are judged themselves.
         """
         return None
+
+    def predictive(self, *args: Any, **kwargs: Any) -> Predictive:
+        """The function of θ that says what it predicts for some inputs, see :mod:`stalegrad.potentials.prediction`.
+
+        ``run.predict(potential.predictive(X))`` averages it over a posterior.
+        """
+        raise no_prediction(self)
+
+    def log_likelihood(self, theta: Array) -> Array:
+        """log p(d_i | θ) of each of the model's own data, (N,), in float64.
+
+        Unlike U it has all its constants: ``run.to_arviz(log_likelihood=potential)`` hands it to ArviZ, whose
+        leave-one-out cross-validation compares models by it.
+        """
+        raise no_likelihood(self)
 
     def minibatch_loss(self, theta: Array, indices: IntArray) -> float | None:
         """The mean of −log p(d_i | θ) over some data, up to a constant, for displays; None if it does not say."""

@@ -14,6 +14,7 @@ import numpy as np
 from stalegrad._internal.errors import ArgumentError, MissingExtra
 from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates.draw_blocks import draw_blocks, kept_draws
+from stalegrad.potentials import Potential
 from stalegrad.protocol.architectures import architecture_table
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import DrawStats, Thinning
@@ -22,6 +23,9 @@ from stalegrad.protocol.trace import Trace
 
 if TYPE_CHECKING:
     from xarray import DataTree as DataTree
+
+LogLikelihood = Potential | Callable[[Array], Any]
+"""A model that says how likely each of its data is, or a function from one draw to that, (N,)."""
 
 
 def inference_data(
@@ -34,8 +38,9 @@ def inference_data(
     thin: int = 1,
     dims: Mapping[str, Sequence[str]] | None = None,
     coords: Mapping[str, Any] | None = None,
+    log_likelihood: LogLikelihood | None = None,
 ) -> "DataTree":
-    """The groups ``posterior`` and ``sample_stats``; see :meth:`stalegrad.Run.to_arviz` for what is in them.
+    """The groups ``posterior``, ``sample_stats`` and ``log_likelihood``; :meth:`stalegrad.Run.to_arviz` has more.
 
     Args:
         draws: (chain, draw, parameter).
@@ -46,6 +51,7 @@ def inference_data(
         thin: convert every thin-th draw.
         dims: names of a variable's axes after chain and draw.
         coords: labels along named axes.
+        log_likelihood: a model, or a function from one draw to log p(d_i | θ) of every datum.
     """
     try:
         from arviz_base import from_dict
@@ -58,12 +64,15 @@ def inference_data(
     noted = DrawStats(*(column[:, kept.start :: kept.step] for column in stats))
     thinning = Thinning(trace.burn_in, trace.thin * thin)
     about = _about(trace, thinning)
+    groups = {"posterior": posterior, "sample_stats": _sample_stats(trace, noted, thinning)}
+    if log_likelihood is not None:
+        groups["log_likelihood"] = {"y": _likelihoods(draws, log_likelihood, thin)}
     tree: DataTree = from_dict(
-        {"posterior": posterior, "sample_stats": _sample_stats(trace, noted, thinning)},
+        groups,
         sample_dims=["chain", "draw"],
         dims=None if dims is None else {name: list(axes) for name, axes in dims.items()},
         coords=None if coords is None else dict(coords),
-        attrs={"/": about, "posterior": about, "sample_stats": about},
+        attrs=dict.fromkeys(("/", *groups), about),
         check_conventions=False,  # it takes more chains than draws for a mix-up of the two
     )
     return tree
@@ -80,6 +89,28 @@ def _posterior(
                 shape = (piece.shape[0], len(kept_draws(draws, thin)), *piece.shape[2:])
                 result[name] = np.empty(shape, piece.dtype)
             result[name][:, where] = piece
+    return result
+
+
+def _likelihoods(draws: Array, of: LogLikelihood, thin: int) -> Array:
+    """log p(d_i | θ_l), (chain, draw, datum), in float64."""
+    function = of.log_likelihood if isinstance(of, Potential) else of
+    if not callable(function):
+        remedy = "Give the potential, or a function of a draw that returns log p(d_i | θ) of every datum, (N,)."
+        raise ArgumentError("log_likelihood", of, f"is a {type(of).__name__}", remedy)
+    kept = len(kept_draws(draws, thin))
+    result: Array | None = None
+    for where, block in draw_blocks(draws, thin):
+        for chain, rows in enumerate(block):
+            for place, theta in enumerate(rows, where.start):
+                values = np.asarray(function(theta), np.float64)
+                if result is None:
+                    result = np.empty((draws.shape[0], kept, values.size))
+                if values.ndim != 1 or values.shape != result.shape[2:]:
+                    remedy = "Return log p(d_i | θ) of every datum, (N,), always of the same data."
+                    raise ArgumentError("log_likelihood", of, f"gave shape {values.shape} for a draw", remedy)
+                result[chain, place] = values
+    assert result is not None  # kept_draws leaves one at least
     return result
 
 

@@ -36,7 +36,7 @@ from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import DrawStats, Thinning
 from stalegrad.protocol.staleness_counts import StalenessCounts
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.export import inference_data
+from stalegrad.runs.export import LogLikelihood, inference_data
 from stalegrad.runs.warmup.record import WarmupRecord
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Run:
         Args:
             predict: from a draw θ, (n,), to what it predicts for each row of some data: the probabilities of the
                 classes, (rows, classes), or for numbers a pair (mean, variance of the noise). ``model.predictive(X)``
-                of the built-in models is such a function.
+                is such a function: of the built-in models, and of those from torch, JAX and NumPyro.
             batch: let predict take up to so many draws at once, (draw, n), and return predictions (draw, rows, …).
             thin: predict with every thin-th draw alone.
 
@@ -210,6 +210,7 @@ class Run:
         thin: int = 1,
         dims: Mapping[str, Sequence[str]] | None = None,
         coords: Mapping[str, Any] | None = None,
+        log_likelihood: LogLikelihood | None = None,
     ) -> "DataTree":
         """The run as ArviZ reads it, for its summaries, diagnostics and plots: an :class:`xarray.DataTree`.
 
@@ -232,11 +233,16 @@ class Run:
             thin: convert every thin-th draw, as if the run had kept no others.
             dims: names of axes after chain and draw, such as ``{"theta": ["feature"]}``.
             coords: labels along named axes, such as ``{"feature": ["age", "income"]}``.
+            log_likelihood: the potential, of which :meth:`Potential.log_likelihood` is asked, or a function from one
+                draw θ to log p(d_i | θ) of every datum, (N,). Its values are the group ``log_likelihood``, (chain,
+                draw, datum) numbers, from which ``arviz_stats.loo`` estimates how well each datum is predicted from
+                the others.
         """
         self._refuse_repeated("to_arviz")
         return inference_data(
-            self.draws, self.trace, self.stats, self.variables, variables=variables, thin=thin, dims=dims, coords=coords
-        )
+            self.draws, self.trace, self.stats, self.variables, variables=variables, thin=thin, dims=dims,
+            coords=coords, log_likelihood=log_likelihood,
+        )  # fmt: skip
 
     def repetition(self, number: int) -> "Run":
         """One of the repetitions that ``repeats`` asked for, counted from 0, as a run of its own."""

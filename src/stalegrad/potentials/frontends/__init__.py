@@ -28,6 +28,8 @@ def from_jax(
     batch_size: int | None = None,
     scheme: str = "subset",
     dtype: Any = None,
+    *,
+    predict: Callable[[Any, Any], Any] | None = None,
 ) -> "JaxPotential":
     """The potential U(θ) = −log p(θ) − Σ_i log p(d_i | θ) of a model written in JAX, differentiated by JAX.
 
@@ -40,6 +42,8 @@ def from_jax(
         batch_size: J; None for all data.
         scheme: how minibatches are drawn, see :class:`Minibatches`.
         dtype: of the flat θ. None means float64 if any leaf of ``params`` is, which needs JAX's 64-bit mode.
+        predict: what ``predictive(X)`` applies: a function from the parameters and ONE x to the probabilities of its
+            classes, (K,), or to a pair (mean, variance of the noise).
 
     Returns:
         A :class:`Potential` that has, besides, ``unravel(theta)``: the flat θ as a pytree like ``params``.
@@ -60,7 +64,7 @@ def from_jax(
         if error.name is None or error.name.partition(".")[0] not in ("jax", "jaxlib"):
             raise
         raise MissingExtra("from_jax", "jax") from error
-    return JaxPotential(log_prior, log_likelihood, data, params, batch_size, scheme, dtype)
+    return JaxPotential(log_prior, log_likelihood, data, params, batch_size, scheme, dtype, predict)
 
 
 def from_numpyro(
@@ -146,8 +150,8 @@ def from_torch(
             it, so it belongs to the model: a replay computes with as many as the workers did.
 
     Returns:
-        A :class:`Potential` that has, besides, ``predict(theta, X)``, ``log_likelihood(theta, X, y)``,
-        ``potential(theta)`` and ``module_at(theta)``.
+        A :class:`Potential` with ``predictive(X)`` and ``log_likelihood(theta)`` that has, besides,
+        ``predict(theta, X)``, ``potential(theta)`` and ``module_at(theta)``.
 
     >>> import torch
     >>> line = torch.nn.Linear(1, 1, bias=False, dtype=torch.float64)

@@ -14,11 +14,15 @@ from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.compiled import fits
 from stalegrad.potentials.minibatches.scheme import Minibatches
+from stalegrad.potentials.prediction import Predictive
 from stalegrad.potentials.traced import Traced
 
 Pytree = Any
 LogPrior = Callable[[Pytree], Any]
 LogLikelihood = Callable[[Pytree, Pytree], Any]
+Predict = Callable[[Pytree, Any], Any]
+
+_BLOCK = 1000  # rows in one pass where all are wanted
 
 
 class FlatPotential(Potential):
@@ -88,6 +92,25 @@ class FlatPotential(Potential):
         """The leaves of ``params``, named by their paths: ``params["layer"]["bias"]`` is ``layer.bias``."""
         return dict(zip(self._names, (leaf.shape for leaf in self._leaves), strict=True))
 
+    def _compiled_over(self, function: Callable[[Any, Pytree], Any], rows: Pytree) -> Predictive:
+        """A function of θ and a block of rows as one of θ, (n,) or (draws, n), and all rows, in float64."""
+        count = jax.tree.leaves(rows)[0].shape[0]
+        blocks = [
+            jax.tree.map(lambda leaf, first=first: leaf[first : first + _BLOCK], rows)
+            for first in range(0, count, _BLOCK)
+        ]
+        one, many = jax.jit(function), jax.jit(jax.vmap(function, in_axes=(0, None)))
+
+        def over(theta: Array) -> Any:
+            point = np.asarray(theta, self.dtype)
+            if point.ndim not in (1, 2) or point.shape[-1] != self.size:
+                problem, remedy = f"has shape {point.shape}", f"Give {self.size} entries, or rows of so many."
+                raise ArgumentError("theta", theta, problem, remedy)
+            parts = [(one if point.ndim == 1 else many)(point, block) for block in blocks]
+            return jax.tree.map(lambda *leaves: _joined(leaves, point.ndim - 1), *parts)
+
+        return over
+
     def unravel(self, theta: Any) -> Pytree:
         """The flat θ as a pytree with the structure, shapes and types of ``params``."""
         if np.shape(theta) != (self.size,):
@@ -114,10 +137,12 @@ class JaxPotential(FlatPotential):
         batch_size: int | None,
         scheme: str,
         dtype: Any,
+        predict: Predict | None,
     ) -> None:
-        leaves, n_data = _data_leaves(data)
+        leaves, n_data = _data_leaves("data", data)
         super().__init__(params, leaves, Minibatches.of(n_data, batch_size, scheme), dtype)
-        self._log_prior, self._log_likelihood = log_prior, log_likelihood
+        self._log_prior, self._log_likelihood, self._predict = log_prior, log_likelihood, predict
+        self._likelihoods: Predictive | None = None  # compiled when it is first asked for
         self._refuse_unless_scalar()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -125,7 +150,41 @@ class JaxPotential(FlatPotential):
         data = jax.tree.map(np.asarray, self._data)
         batches = self.minibatches
         made_from = (self._log_prior, self._log_likelihood, data, params)
-        return JaxPotential, (*made_from, batches.batch_size, batches.scheme, self.dtype)
+        return JaxPotential, (*made_from, batches.batch_size, batches.scheme, self.dtype, self._predict)
+
+    def predictive(self, X: Pytree, predict: Predict | None = None) -> Predictive:
+        """The function θ ↦ what it predicts for the rows of ``X``, which :meth:`stalegrad.Run.predict` averages.
+
+        Args:
+            X: a pytree of arrays whose first axes count the rows.
+            predict: from the parameters and ONE row to the probabilities of its classes, (K,), or to a pair (mean,
+                variance); None for what the potential was made with.
+        """
+        function = self._predict if predict is None else predict
+        if function is None:
+            remedy = "Give predict=, here or to from_jax: a function of (params, one x)."
+            raise ArgumentError("predict", None, "is missing: a log-likelihood does not say what it predicts", remedy)
+        if not callable(function):
+            raise ArgumentError("predict", function, "cannot be called", "Give a function of (params, one x).")
+        rows, _ = _data_leaves("X", X)
+
+        def block(theta: Any, some: Pytree) -> Any:
+            return jax.vmap(function, in_axes=(None, 0))(self.unravel(theta), some)
+
+        return self._compiled_over(block, rows)
+
+    def log_likelihood(self, theta: Array, data: Pytree = None) -> Array:
+        """log p(d_i | θ) of each datum, (N,), in float64; of the model's own data, or of others like them."""
+        rows = self._data if data is None else _data_leaves("data", data)[0]
+
+        def block(theta: Any, some: Pytree) -> Any:
+            return jax.vmap(self._log_likelihood, in_axes=(None, 0))(self.unravel(theta), some)
+
+        if data is not None:
+            return np.asarray(self._compiled_over(block, rows)(theta))
+        if self._likelihoods is None:
+            self._likelihoods = self._compiled_over(block, rows)
+        return np.asarray(self._likelihoods(theta))
 
     def _potential(self, theta: Any, indices: Any, data: Pytree) -> Any:
         """−log p(θ) − (N/J) Σ_{i ∈ batch} log p(d_i | θ). The data are an argument, not constants of the program."""
@@ -187,20 +246,24 @@ def _key_name(entry: Any) -> str:
             return str(entry)
 
 
-def _data_leaves(data: Pytree) -> tuple[Pytree, int]:
+def _joined(leaves: Any, axis: int) -> Array:
+    return np.concatenate([np.asarray(leaf, np.float64) for leaf in leaves], axis=axis)
+
+
+def _data_leaves(of: str, data: Pytree) -> tuple[Pytree, int]:
     sizes = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(data):
-        name = f"data{jax.tree_util.keystr(path)}"
+        name = f"{of}{jax.tree_util.keystr(path)}"
         if np.ndim(leaf) == 0:
             raise ArgumentError(name, leaf, "has no axis of data", "Give arrays whose first axis counts the data.")
         sizes[name] = np.shape(leaf)[0]
     if not sizes:
-        raise ArgumentError("data", data, "holds no arrays", "Give a pytree with at least one array.")
+        raise ArgumentError(of, data, "holds no arrays", "Give a pytree with at least one array.")
     if len(set(sizes.values())) > 1:
         found = ", ".join(f"{name}: {size}" for name, size in sizes.items())
         remedy = "Give arrays whose first axes, which count the data, are equally long."
-        raise ArgumentError("data", data, f"has first axes of different lengths ({found})", remedy)
+        raise ArgumentError(of, data, f"has first axes of different lengths ({found})", remedy)
     (n_data,) = set(sizes.values())
     if n_data == 0:
-        raise ArgumentError("data", data, "holds no data", "Give at least one datum.")
+        raise ArgumentError(of, data, "holds no data", "Give at least one datum.")
     return jax.tree.map(jnp.asarray, data), n_data

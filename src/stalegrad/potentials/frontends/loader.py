@@ -6,6 +6,7 @@ from typing import Any
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
+from stalegrad.potentials.prediction import Predictive
 from stalegrad.potentials.wrappers.natural import NaturalPotential
 
 
@@ -74,6 +75,22 @@ class _FromLoader(Potential):
     def variables(self, draws: Array) -> dict[str, Array]:
         """Of the loaded model."""
         return self._potential.variables(draws)
+
+    def predictions(self, rows: int) -> Callable[[Array], Array] | None:
+        """Of the loaded model."""
+        return self._potential.predictions(rows)
+
+    def predictive(self, *args: Any, **kwargs: Any) -> Predictive:
+        """Of the loaded model."""
+        return self._potential.predictive(*args, **kwargs)
+
+    def log_likelihood(self, theta: Array, *args: Any, **kwargs: Any) -> Array:
+        """Of the loaded model."""
+        return self._potential.log_likelihood(theta, *args, **kwargs)
+
+    def minibatch_loss(self, theta: Array, indices: IntArray) -> float | None:
+        """Of the loaded model."""
+        return self._potential.minibatch_loss(theta, indices)
 
     def initial(self) -> Array:
         """Of the loaded model."""

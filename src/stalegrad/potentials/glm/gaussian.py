@@ -1,5 +1,6 @@
 """The mean of normal data, the smallest model with a posterior in closed form."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,6 +110,13 @@ class GaussianMean(CompiledPotential):
         theta = self._checked(theta).astype(np.float64)
         residuals = float(np.square(theta - self._data).sum()) / (2 * self.noise_scale**2)
         return self._normal_prior(theta - self.prior_mean, self.prior_scale) + residuals
+
+    def log_likelihood(self, theta: Array) -> Array:
+        """log p(d_i | θ) of each datum, (N,), in float64."""
+        residuals = self._data - self._checked(theta).astype(np.float64)
+        constant = self.size * math.log(self.noise_scale * math.sqrt(2 * math.pi))
+        result: Array = -np.square(residuals).sum(1) / (2 * self.noise_scale**2) - constant
+        return result
 
     def minibatch_loss(self, theta: Array, indices: IntArray) -> float:
         """The mean of −log p(d_i | θ) over some data, up to a constant."""

@@ -1,6 +1,6 @@
 """Bayesian linear regression, whose posterior is known in closed form."""
 
-from collections.abc import Callable
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.glm.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches.scheme import Minibatches
+from stalegrad.potentials.prediction import Predictive, over_draws, own_data
 
 
 @compiled
@@ -107,22 +108,33 @@ class Linear(CompiledPotential):
 
     def predict(self, theta: Array, X: Any) -> Array:
         """The mean x_iᵀθ of the response for each row of ``X``, in float64."""
-        return self.predictive(X)(theta)[0]
+        return self._means(theta, self._design.like(X))
 
-    def predictive(self, X: Any) -> Callable[[Array], tuple[Array, float]]:
+    def predictive(self, X: Any) -> Predictive:
         """The function θ ↦ (x_iᵀθ, σ²), mean and variance of the response for the rows of ``X``, checked once.
 
         It is what :meth:`stalegrad.Run.predict` averages.
         """
         design = self._design.like(X)
-        return lambda theta: (design.times(self._checked(theta)).astype(np.float64), self.noise_scale**2)
+        return over_draws(lambda theta: (self._means(theta, design), self.noise_scale**2))
+
+    def log_likelihood(self, theta: Array, X: Any = None, y: Any = None) -> Array:
+        """Each row's log p(y_i | x_i, θ), in float64, of the model's own data or of others."""
+        design = self._design if own_data(X, y) else self._design.like(X)
+        responses = self._y if X is None else response(y, design.n_rows)
+        standardised = (responses - self._means(theta, design)) / self.noise_scale
+        result: Array = -0.5 * np.square(standardised) - math.log(self.noise_scale * math.sqrt(2 * math.pi))
+        return result
 
     def potential(self, theta: Array) -> float:
         """U(θ) on all data, up to a constant."""
-        residuals = self._design.times(self._checked(theta)).astype(np.float64) - self._y
+        residuals = self._means(theta, self._design) - self._y
         return self._normal_prior(theta, self.prior_scale) + float(residuals @ residuals) / (2 * self.noise_scale**2)
 
     def minibatch_loss(self, theta: Array, indices: IntArray) -> float:
         """The mean of −log p(y_i | x_i, θ) over some rows, up to a constant."""
-        residuals = (self._design.times(self._checked(theta)).astype(np.float64) - self._y)[indices]
+        residuals = (self._means(theta, self._design) - self._y)[indices]
         return float(np.square(residuals).mean()) / (2 * self.noise_scale**2)
+
+    def _means(self, theta: Array, design: DesignMatrix) -> Array:
+        return design.times(self._checked(theta)).astype(np.float64)

@@ -1,6 +1,5 @@
 """Bayesian logistic regression, for labels of two classes."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.glm.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches.scheme import Minibatches
+from stalegrad.potentials.prediction import Predictive, over_draws, own_data
 
 
 @compiled
@@ -100,7 +100,7 @@ class Logistic(CompiledPotential):
         """The probability of label +1 for each row of ``X``, in float64."""
         return self._probability(theta, self._design.like(X))
 
-    def predictive(self, X: Any) -> Callable[[Array], Array]:
+    def predictive(self, X: Any) -> Predictive:
         """The function from θ to the probabilities of the labels −1 (or 0) and +1 for the rows of ``X``, (rows, 2).
 
         X is checked once: it is what :meth:`stalegrad.Run.predict` averages. To score it, call the labels 0 and 1.
@@ -111,12 +111,15 @@ class Logistic(CompiledPotential):
             positive = self._probability(theta, design)
             return np.stack([1 - positive, positive], axis=1)
 
-        return both
+        return over_draws(both)
 
-    def log_likelihood(self, theta: Array, X: Any, y: Any) -> Array:
-        """Each row's log p(y_i | x_i, θ), in float64: minus their mean over a test set is the test loss."""
-        design = self._design.like(X)
-        signed = _signs(y, design.n_rows) * self._margins(theta, design)
+    def log_likelihood(self, theta: Array, X: Any = None, y: Any = None) -> Array:
+        """Each row's log p(y_i | x_i, θ), in float64: minus their mean over a test set is the test loss.
+
+        Without X and y it is that of the model's own data.
+        """
+        design = self._design if own_data(X, y) else self._design.like(X)
+        signed = (self._signs if X is None else _signs(y, design.n_rows)) * self._margins(theta, design)
         result: Array = -np.logaddexp(0, -signed)
         return result
 

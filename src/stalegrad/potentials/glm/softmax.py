@@ -1,6 +1,5 @@
 """Bayesian softmax (multinomial logistic) regression."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.compiled import CompiledPotential, fits, gradient_with
 from stalegrad.potentials.glm.design_matrix import DesignMatrix, accumulate, margins, response
 from stalegrad.potentials.minibatches.scheme import Minibatches
+from stalegrad.potentials.prediction import Predictive, over_draws, own_data
 
 
 @compiled
@@ -120,15 +120,20 @@ class Softmax(CompiledPotential):
 
     def predict(self, theta: Array, X: Any) -> Array:
         """The probabilities π_ik for each row of ``X``, (rows, K) in float64."""
-        return self.predictive(X)(theta)
+        return np.exp(self._log_probabilities(theta, self._design.like(X)))
 
-    def predictive(self, X: Any) -> Callable[[Array], Array]:
+    def predictive(self, X: Any) -> Predictive:
         """The function θ ↦ π_ik for the rows of ``X``, checked once: what :meth:`stalegrad.Run.predict` averages."""
         design = self._design.like(X)
-        return lambda theta: np.exp(self._log_probabilities(theta, design))
+        return over_draws(lambda theta: np.exp(self._log_probabilities(theta, design)))
 
-    def log_likelihood(self, theta: Array, X: Any, y: Any) -> Array:
-        """Each row's log p(y_i | x_i, θ), in float64: minus their mean over a test set is the test loss."""
+    def log_likelihood(self, theta: Array, X: Any = None, y: Any = None) -> Array:
+        """Each row's log p(y_i | x_i, θ), in float64: minus their mean over a test set is the test loss.
+
+        Without X and y it is that of the model's own data.
+        """
+        if own_data(X, y):
+            return _of_classes(self._log_probabilities(theta, self._design), self._classes)
         design = self._design.like(X)
         classes, _ = _classes(y, design.n_rows, self.n_classes)
         return _of_classes(self._log_probabilities(theta, design), classes)

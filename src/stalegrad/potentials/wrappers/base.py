@@ -1,10 +1,12 @@
 """A model within another: what every wrapper passes on unchanged."""
 
 from collections.abc import Callable
+from typing import Any
 
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.minibatches.scheme import Minibatches
+from stalegrad.potentials.prediction import Predictive
 
 
 class Wrapper(Potential):
@@ -44,6 +46,14 @@ class Wrapper(Potential):
     def predictions(self, rows: int) -> Callable[[Array], Array] | None:
         """What the model within predicts for its own data."""
         return self.potential.predictions(rows)
+
+    def predictive(self, *args: Any, **kwargs: Any) -> Predictive:
+        """What the model within predicts."""
+        return self.potential.predictive(*args, **kwargs)
+
+    def log_likelihood(self, theta: Array) -> Array:
+        """Of the data of the model within."""
+        return self.potential.log_likelihood(theta)
 
     def minibatch_loss(self, theta: Array, indices: IntArray) -> float | None:
         """That of the model within."""

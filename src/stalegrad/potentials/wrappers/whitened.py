@@ -15,6 +15,7 @@ from stalegrad.potentials.coordinates import (
     scaled_backward,
     scaled_forward,
 )
+from stalegrad.potentials.prediction import Predictive
 from stalegrad.potentials.traced import Traced, TracedGradient
 from stalegrad.potentials.wrappers.control_variates import ControlVariates, refuse_addressed
 
@@ -80,6 +81,15 @@ class InCoordinates(Potential):
     def variables(self, draws: Array) -> dict[str, Array]:
         """Of draws of z, the named variables of the model within."""
         return self.potential.variables(self.original(draws))
+
+    def predictive(self, *args: Any, **kwargs: Any) -> Predictive:
+        """Of z, what the model within predicts."""
+        within = self.potential.predictive(*args, **kwargs)
+        return lambda z: within(self.original(z))
+
+    def log_likelihood(self, theta: Array) -> Array:
+        """At one z, of the data of the model within."""
+        return self.potential.log_likelihood(self.original(theta))
 
     @property
     def layout(self) -> dict[str, tuple[int, ...]]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -35,6 +36,10 @@ class Loss(Protocol):
 
     def predict(self, output: torch.Tensor) -> torch.Tensor:
         """What the output predicts, in float64."""
+        ...
+
+    def distribution(self, output: torch.Tensor) -> Any:
+        """The same as a distribution: probabilities (J, K), or a pair of mean and variance."""
         ...
 
 
@@ -73,6 +78,10 @@ class Categorical:
         """Probabilities of the classes, (J, K), in float64."""
         return torch.softmax(output.double(), dim=1)
 
+    def distribution(self, output: torch.Tensor) -> Any:
+        """Likewise."""
+        return self.predict(output)
+
 
 class Gaussian:
     """y ~ N(output, σ²), every entry.
@@ -109,6 +118,11 @@ class Gaussian:
     def predict(self, output: torch.Tensor) -> torch.Tensor:
         """The mean of y: the output in float64."""
         return output.double()
+
+    def distribution(self, output: torch.Tensor) -> Any:
+        """Mean, (J,) where a datum has one, and σ²."""
+        mean = output.double()
+        return mean.reshape(-1) if mean[:1].numel() == 1 else mean, self.noise_scale**2
 
 
 class CustomLoss:
@@ -152,6 +166,14 @@ class CustomLoss:
         """The output as it is."""
         return output.double()
 
+    def distribution(self, output: torch.Tensor) -> Any:
+        """Not known."""
+        problem = "is a function, which does not say what the outputs mean"
+        remedy = (
+            "Say it: predictive(X, predict=...), from outputs to probabilities (rows, K) or a pair (mean, variance)."
+        )
+        raise ArgumentError("loss", self.function, problem, remedy)
+
 
 def as_loss(loss: Any, noise_scale: float) -> Loss:
     """The loss that a user's word or function means."""
@@ -159,3 +181,15 @@ def as_loss(loss: Any, noise_scale: float) -> Loss:
         return CustomLoss(loss)
     name = checks.one_of("loss", loss, ("categorical", "gaussian"))
     return Categorical() if name == "categorical" else Gaussian(noise_scale)
+
+
+def joined(parts: list[Any]) -> Any:
+    """The predictions of blocks of rows, tensors or pairs of them, as NumPy arrays of all rows, in float64."""
+    if not isinstance(parts[0], tuple):
+        return np.concatenate([_array(part) for part in parts])
+    pairs = [np.broadcast_arrays(*map(_array, pair)) for pair in parts]
+    return tuple(np.concatenate(column) for column in zip(*pairs, strict=True))
+
+
+def _array(part: Any) -> Any:
+    return np.asarray(part.detach().cpu() if isinstance(part, torch.Tensor) else part, np.float64)

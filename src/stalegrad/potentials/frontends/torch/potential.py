@@ -14,11 +14,12 @@ from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.frontends.torch.data import Data, TensorData, as_data, tensor
-from stalegrad.potentials.frontends.torch.loss import as_loss
+from stalegrad.potentials.frontends.torch.loss import as_loss, joined
 from stalegrad.potentials.frontends.torch.module import FlatModule, check_module, trainable
 from stalegrad.potentials.frontends.torch.threads import torch_threads, with_gradients
 from stalegrad.potentials.frontends.torch.trial import try_out
 from stalegrad.potentials.minibatches.scheme import Minibatches
+from stalegrad.potentials.prediction import Predictive, over_draws, own_data
 from stalegrad.potentials.priors import FlatPrior, Priors
 
 Transform = Callable[[torch.Tensor], torch.Tensor]
@@ -123,6 +124,26 @@ class TorchPotential(Potential):
             parts = [self._loss.predict(module(self._inputs(x))).cpu().numpy() for x in torch.split(inputs, _BLOCK)]
         return np.concatenate(parts)
 
+    def predictive(self, X: Any, predict: Callable[[torch.Tensor], Any] | None = None) -> Predictive:
+        """The function θ ↦ what the module predicts for the rows of ``X``: :meth:`stalegrad.Run.predict` averages it.
+
+        With loss="categorical" these are the class probabilities (rows, K), with "gaussian" the pair of the means,
+        (rows,) where a row has one, and σ².
+
+        Args:
+            X: as it was in ``data``; looked at once.
+            predict: from the module's outputs for some rows to their probabilities (rows, K), or to a pair (mean,
+                variance). A loss of your own needs it: it does not say what its outputs mean.
+        """
+        inputs = tensor("X", X, self._device)
+        read = self._loss.distribution if predict is None else predict
+
+        def predicted(theta: Array) -> Any:
+            with self._at(theta) as module:
+                return joined([read(module(self._inputs(x))) for x in torch.split(inputs, _BLOCK)])
+
+        return over_draws(predicted)
+
     def predictions(self, rows: int) -> Callable[[Array], Array] | None:
         """What the module predicts for at most so many of its data, evenly chosen, as :meth:`predict` has it."""
         chosen = np.unique(np.linspace(0, self.n_data - 1, min(rows, self.n_data)).astype(np.int64))
@@ -133,8 +154,14 @@ class TorchPotential(Potential):
 
         return predicted
 
-    def log_likelihood(self, theta: Array, X: Any, y: Any) -> Array:
-        """Each row's log p(y_i | x_i, θ), in float64: minus their mean over a test set is the test loss."""
+    def log_likelihood(self, theta: Array, X: Any = None, y: Any = None) -> Array:
+        """Each row's log p(y_i | x_i, θ), in float64: minus their mean over a test set is the test loss.
+
+        Without X and y it is that of the model's own data.
+        """
+        if own_data(X, y):
+            with self._at(theta) as module:
+                return np.concatenate([self._each(module, *self._data.batch(block)) for block in _blocks(self.n_data)])
         inputs, responses = tensor("X", X, self._device), tensor("y", y, self._device)
         if inputs.shape[:1] != responses.shape[:1]:
             problem = f"has {len(responses)} entries, but X has {len(inputs)} rows"
@@ -142,8 +169,7 @@ class TorchPotential(Potential):
         responses = self._loss.convert(responses, self._type)
         pairs = zip(torch.split(inputs, _BLOCK), torch.split(responses, _BLOCK), strict=True)
         with self._at(theta) as module:
-            parts = [self._loss.each(module(self._inputs(x)), response).cpu().numpy() for x, response in pairs]
-        return np.concatenate(parts)
+            return np.concatenate([self._each(module, x, response) for x, response in pairs])
 
     def module_at(self, theta: Array) -> nn.Module:
         """A copy of the module with the parameters θ, which no other thread uses."""
@@ -201,6 +227,11 @@ class TorchPotential(Potential):
         with self._workspace() as work, torch_threads(self.threads), torch.no_grad():
             work.load(self._checked(theta))
             yield work.module
+
+    def _each(self, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Array:
+        """log p(y_i | x_i, θ) of a block."""
+        found: Array = self._loss.each(module(self._inputs(x)), self._loss.convert(y, self._type)).cpu().numpy()
+        return found
 
     def _inputs(self, x: torch.Tensor) -> torch.Tensor:
         """A minibatch as the module gets it: transformed, in the parameters' type, channels last for convolutions."""
