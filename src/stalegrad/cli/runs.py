@@ -130,10 +130,7 @@ def resume(
     chosen = _engine(job, engine, address)
     if chosen is not None:
         chosen.begin()
-    potential = None
-    if model is not None:
-        arguments, folders = ({}, ()) if job is None else (job.model.arguments, (job.folder,))
-        potential = ModelFunction(model, arguments).potential(Path.cwd(), *folders)
+    potential = None if model is None else model_of(folder, model)
     settings: dict[str, Any] = {
         "engine": chosen,
         "workers": workers,
@@ -143,6 +140,21 @@ def resume(
         **_onlookers([] if job is None else job.observer_objects(), observe, watch, host, port),
     }
     _finish(folder, lambda: stalegrad.resume(folder, potential, **settings), potential, quiet)
+
+
+def model_of(folder: Path, name: str) -> Potential:
+    """The model of a run, made by a function of this name; by the one that its job file has, if the name is job."""
+    from stalegrad.runs.store import inspect
+
+    job = _job(inspect(folder).job)
+    if name == "job":
+        if job is None:
+            raise StoreError(
+                f"{folder} was not begun by a job file. Name what makes its model: --model module:function"
+            )
+        return job.potential()
+    arguments, folders = ({}, ()) if job is None else (job.model.arguments, (job.folder,))
+    return ModelFunction(name, arguments).potential(Path.cwd(), *folders)
 
 
 def _onlookers(

@@ -9,7 +9,7 @@ import typer
 
 import stalegrad
 from stalegrad.cli.common import page_options, say, written
-from stalegrad.cli.runs import Folder, Host, Port
+from stalegrad.cli.runs import Folder, Host, Port, model_of
 
 
 def watch(
@@ -20,17 +20,25 @@ def watch(
         list[str] | None,
         typer.Option(metavar="NAME", help="A further host name by which browsers may ask for the page."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="What makes the model, or job for what the run's job file says: then loss and λ are shown, too.",
+        ),
+    ] = None,
 ) -> None:
     """Serve a page about a stored run, while it goes on, on whatever engine and machine, or after it. Ctrl-C ends it.
 
-    What is shown is what the last checkpoints hold. The page cannot change anything.
+    What is shown is what the last checkpoints hold. The page cannot change anything, and nothing that the run names is
+    imported unless --model says so.
     """
     from stalegrad.runs.observers.sampler import Sampler
     from stalegrad.runs.observers.stored import StoredSource
     from stalegrad.runs.watch.opening import open_page
 
     options = page_options(host, port, tuple(name or ()))
-    with Sampler(StoredSource(folder)) as sampler:
+    with Sampler(StoredSource(folder, None if model is None else model_of(folder, model))) as sampler:
         page = open_page(options, sampler, secret=folder)
         say(page.announcement())
         try:

@@ -128,7 +128,7 @@ def live_source(
     return LiveSource(
         recipe, job.status, settings, prepared.kernels, model, recorder.draws_in_memory, recorder.commits, averages,
         curvature=None if warmup is None else WarmupRecord.from_table(warmup).curvature,
-        potential=prepared.target if prepared.engine.has_workers else None,
+        potential=prepared.target,
         to_coordinates=None if coordinates is None else coordinates.inverse,
         begun=max((past.seconds for past in job.past), default=0.0),
     )  # fmt: skip

@@ -32,6 +32,14 @@ class SpacedValues:
             self._kept = {n: v for n, v in self._kept.items() if (n + 1) % self.spacing == 0}
             self._weights = {n: self._weights[n] for n in self._kept}
 
+    def until(self, end: int) -> "SpacedValues":
+        """What was there when there were so many draws, at the present spacing."""
+        then = SpacedValues()
+        then.spacing = self.spacing
+        then._kept = {number: values for number, values in self._kept.items() if number < end}
+        then._weights = self._weights
+        return then
+
     def series(self) -> tuple[IntArray, Array, Array]:
         """Numbers of draws, values (draw, function) and weights, in order; only spacings that are nearly complete."""
         kept = dict(self._kept)

@@ -9,7 +9,6 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from stalegrad.analysis.plots import DARK, LIGHT
 from stalegrad.experiments.demo import Settings, pictures, speed, staleness
 from stalegrad.experiments.demo.page import page
 from stalegrad.experiments.demo.survival import Survival, kill_worker
@@ -77,21 +76,21 @@ def numbers_of(fast, stale, **changes):
 
 
 def test_the_page_says_what_was_measured(fast, stale):
-    light, dark = (pictures.draw(fast, stale, survived(), theme) for theme in (LIGHT, DARK))
-    text = page(numbers_of(fast, stale), light, dark, "out put")
+    drawn = pictures.versions(fast, stale, survived())
+    text = page(numbers_of(fast, stale), drawn, "out put")
     assert f"{fast.numbers['speedup']:.2f} ×" in text
     assert "the same bits" in text
     assert "400 of 1,000 updates were safe" in text
     assert "no findings in 26 checks" in text
     assert "stalegrad demo --out &#x27;out put&#x27; --steps 1500" in text or "--out 'out put' --steps 1500" in text
-    assert text.count("data:image/png") == 6
+    assert text.count("data:image/png") == 12  # three, for light and dark screens, wide and narrow
     assert not re.search(r"https?://|\$\w", re.sub(r"base64,[^\"]*", "", text))
 
 
 def test_it_does_not_hide_a_failure(fast, stale):
-    light, dark = (pictures.draw(fast, stale, survived(), theme) for theme in (LIGHT, DARK))
+    drawn = pictures.versions(fast, stale, survived())
     broken = numbers_of(fast, stale, survival=survived(replayed=False).numbers, findings=1, diagnosis="R-hat is 2")
-    text = page(broken, light, dark, "out")
+    text = page(broken, drawn, "out")
     assert "DIFFERENT BITS" in text
     assert "please report it" in text
     assert "class=warn" in text

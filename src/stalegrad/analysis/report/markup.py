@@ -70,11 +70,31 @@ def definitions(pairs: Mapping[str, str]) -> str:
     return '<dl class="words">\n' + "\n".join(rows) + "\n</dl>"
 
 
+class Versions(NamedTuple):
+    """A picture as PNG files: for light and dark screens, and the same again for narrow ones."""
+
+    light: bytes
+    dark: bytes
+    narrow_light: bytes
+    narrow_dark: bytes
+
+
 def picture(light: bytes, dark: bytes, alternative: str) -> str:
     """A PNG and its twin for dark screens, with words for who cannot see it."""
     return (
         f'<picture><source media="screen and (prefers-color-scheme: dark)" srcset="{_uri(dark)}">'
         f'<img src="{_uri(light)}" alt="{escape(alternative)}"></picture>'
+    )
+
+
+def picture_of_any_width(versions: Versions, alternative: str) -> str:
+    """A picture that is drawn anew for narrow screens, so that its words stay legible."""
+    narrow, dark = "screen and (max-width: 40rem)", "(prefers-color-scheme: dark)"
+    return (
+        f'<picture class="fits"><source media="{narrow} and {dark}" srcset="{_uri(versions.narrow_dark)}">'
+        f'<source media="{narrow}" srcset="{_uri(versions.narrow_light)}">'
+        f'<source media="screen and {dark}" srcset="{_uri(versions.dark)}">'
+        f'<img src="{_uri(versions.light)}" alt="{escape(alternative)}"></picture>'
     )
 
 

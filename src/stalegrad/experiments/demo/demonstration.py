@@ -10,7 +10,6 @@ from typing import Any
 from rich.console import Console
 
 from stalegrad._internal.numbers_file import write_numbers
-from stalegrad.analysis.plots import DARK, LIGHT
 from stalegrad.engines import available_cores
 from stalegrad.experiments.demo import pictures, speed, staleness, survival
 from stalegrad.experiments.demo.page import page
@@ -37,8 +36,8 @@ def demonstrate(settings: Settings, out: Path, *, console: Console | None = None
     potential = model()
     exact = Exact.of(potential)
     console.print(
-        "[bold]Late gradients, right answers.[/bold] A regression with 60 weights, whose posterior is known exactly;",
-        "SGHMC, whose gradients come from workers that nobody waits for.", sep="\n", highlight=False,
+        "[bold]Late gradients, right answers.[/bold] A regression with 60 weights, whose posterior is known exactly; "
+        "SGHMC, whose gradients come from workers that nobody waits for.", highlight=False,
     )  # fmt: skip
     with console.status("compiling (the first time only)…") as status:
 
@@ -63,12 +62,12 @@ def demonstrate(settings: Settings, out: Path, *, console: Console | None = None
             "versions": {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
         }
         report("drawing")
-        light, dark = (pictures.draw(fast, stale, survived, theme) for theme in (LIGHT, DARK))
+        drawn = pictures.versions(fast, stale, survived)
     numbers["seconds"] = time.perf_counter() - begun
     stale.runs["compensated"].trace.save(out / "trace.npz")
-    for name, picture in light.items():
-        (out / f"{name}.png").write_bytes(picture)
+    for name, picture in drawn.items():
+        (out / f"{name}.png").write_bytes(picture.light)
     write_numbers(out / "summary.json", numbers)
-    (out / "report.html").write_text(page(numbers, light, dark, str(out)), encoding="utf-8")
+    (out / "report.html").write_text(page(numbers, drawn, str(out)), encoding="utf-8")
     show(console, numbers, out)
     return numbers

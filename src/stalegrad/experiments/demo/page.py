@@ -4,7 +4,7 @@ import shlex
 from typing import Any
 
 from stalegrad.analysis.report import markup
-from stalegrad.analysis.report.markup import Fact
+from stalegrad.analysis.report.markup import Fact, Versions
 from stalegrad.analysis.report.text_table import TextTable, minus
 from stalegrad.experiments.demo.task import Settings
 
@@ -12,13 +12,12 @@ TITLE = "Late gradients, right answers"
 _PAYS = 1.2  # below it two workers are no proof of anything
 
 
-def page(numbers: dict[str, Any], light: dict[str, bytes], dark: dict[str, bytes], folder: str) -> str:
+def page(numbers: dict[str, Any], pictures: dict[str, Versions], folder: str) -> str:
     """All of it.
 
     Args:
         numbers: of summary.json.
-        light: the pictures by name, as PNG.
-        dark: the same for readers who have set their screens so.
+        pictures: by name.
         folder: where it was written to, for the commands that it shows.
     """
     return markup.page(
@@ -31,9 +30,9 @@ def page(numbers: dict[str, Any], light: dict[str, bytes], dark: dict[str, bytes
                 "measured on this machine a moment ago, against a posterior that is known exactly.", "lead",
             ),
             markup.facts(_facts(numbers)),
-            _speed(numbers, light, dark),
-            _staleness(numbers, light, dark),
-            _survival(numbers, light, dark),
+            _speed(numbers, pictures),
+            _staleness(numbers, pictures),
+            _survival(numbers, pictures),
             _trust(numbers),
             _again(numbers, folder),
         ]),
@@ -63,7 +62,7 @@ def _facts(numbers: dict[str, Any]) -> list[Fact]:
     ]  # fmt: skip
 
 
-def _speed(numbers: dict[str, Any], light: dict[str, bytes], dark: dict[str, bytes]) -> str:
+def _speed(numbers: dict[str, Any], pictures: dict[str, Versions]) -> str:
     speed = numbers["speed"]
     rows = tuple(
         (
@@ -87,14 +86,14 @@ def _speed(numbers: dict[str, Any], light: dict[str, bytes], dark: dict[str, byt
             f"{1 / speed['speedup']:.0%} of the time."
         ),
         markup.table(table),
-        _picture(light, dark, "speed", "φ̂ and the error of posterior means against the clock, for one and two workers",
-                 "Left, φ̂ as the run goes on. Where it ends beside 1, that is the bias of steps and minibatches, and "
-                 "with two workers of gradients one update old, which part 2 takes away. Right, how far the estimated "
+        _picture(pictures, "speed", "φ̂ and the error of posterior means against the clock, for one and two workers",
+                 "First, φ̂ as the run goes on. Where it ends beside 1, that is the bias of steps and minibatches, and "
+                 "with two workers of gradients one update old, which part 2 takes away. Then, how far the estimated "
                  "posterior means are from the exact ones. <b>Blue is where orange will be later.</b>"),
     )  # fmt: skip
 
 
-def _staleness(numbers: dict[str, Any], light: dict[str, bytes], dark: dict[str, bytes]) -> str:
+def _staleness(numbers: dict[str, Any], pictures: dict[str, Versions]) -> str:
     stale = numbers["staleness"]
     predicted = stale["variance_predicted"]
     theory = "" if predicted is None else f" Theory predicts {percent_off(predicted)}."
@@ -110,13 +109,13 @@ def _staleness(numbers: dict[str, Any], light: dict[str, bytes], dark: dict[str,
             f"{off['compensated']} off: what is "
             "left are the minibatches. Same workers, same network, same number of gradients."
         ),
-        _picture(light, dark, "staleness", "Histogram of the variance of each weight over the exact one",
+        _picture(pictures, "staleness", "Histogram of the variance of each weight over the exact one",
                  "The variance of each of the 60 weights over the exact one. <b>Orange is what late gradients do, blue "
                  "is what is left of it.</b>"),
     )  # fmt: skip
 
 
-def _survival(numbers: dict[str, Any], light: dict[str, bytes], dark: dict[str, bytes]) -> str:
+def _survival(numbers: dict[str, Any], pictures: dict[str, Versions]) -> str:
     it = numbers["survival"]
     worker = (
         f"A worker was killed with kill -9; the others carried on, and it was replaced ({', '.join(it['events'])})."
@@ -140,7 +139,7 @@ def _survival(numbers: dict[str, Any], light: dict[str, bytes], dark: dict[str, 
             "Who was fast and who was late, who died and when: all of that is in the trace, and arithmetic depends on "
             "nothing else."
         ),
-        _picture(light, dark, "survival", "Updates against time with the moments of the kills",
+        _picture(pictures, "survival", "Updates against time with the moments of the kills",
                  "The run's progress by its own clock. What had been sampled after the last checkpoint, a quarter of a "
                  "second before, is all that a kill takes."),
     )  # fmt: skip
@@ -169,10 +168,10 @@ def _again(numbers: dict[str, Any], folder: str) -> str:
     ])  # fmt: skip
     code = (
         "import stalegrad as sg\n\n"
-        "potential = sg.potentials.Linear(X, y, batch_size=500)   # or your model in NumPy, JAX, NumPyro or PyTorch\n"
-        "run = sg.sample(potential, steps=100_000, workers=2)     # step size and coordinates are found first\n"
+        "potential = sg.potentials.Linear(X, y, batch_size=500)   # or JAX, PyTorch, …\n"
+        "run = sg.sample(potential, steps=100_000, workers=2)     # finds step sizes\n"
         "print(run.summary())\n"
-        "sg.replay(run.trace, potential)                          # the same draws, bit for bit"
+        "sg.replay(run.trace, potential)                          # bit for bit"
     )
     versions = ", ".join(f"{name} {version}" for name, version in numbers["versions"].items())
     return markup.section(
@@ -183,5 +182,5 @@ def _again(numbers: dict[str, Any], folder: str) -> str:
     )  # fmt: skip
 
 
-def _picture(light: dict[str, bytes], dark: dict[str, bytes], name: str, alternative: str, caption: str) -> str:
-    return markup.figure(markup.picture(light[name], dark[name], alternative), caption)
+def _picture(pictures: dict[str, Versions], name: str, alternative: str, caption: str) -> str:
+    return markup.figure(markup.picture_of_any_width(pictures[name], alternative), caption)

@@ -2,27 +2,48 @@
 
 import numpy as np
 
-from stalegrad.analysis.plots.style import LIGHT, Picture, Theme, legend_above, picture, png, set_title, style_axes
+from stalegrad.analysis.plots.style import (
+    DARK,
+    LIGHT,
+    Picture,
+    Theme,
+    legend_above,
+    picture,
+    png,
+    set_title,
+    style_axes,
+)
+from stalegrad.analysis.report.markup import Versions
 from stalegrad.experiments.demo.speed import Speed
 from stalegrad.experiments.demo.staleness import Staleness
 from stalegrad.experiments.demo.survival import Survival
 
-_WIDTH = 8.4
+WIDE, NARROW = 8.4, 4.4
+"""Inches: for a page of a book's width, and for a phone."""
 
 
-def draw(speed: Speed, staleness: Staleness, survival: Survival, theme: Theme = LIGHT) -> dict[str, bytes]:
+def versions(speed: Speed, staleness: Staleness, survival: Survival) -> dict[str, Versions]:
+    """All three pictures by name: for light and dark screens, wide and narrow."""
+    drawn = [draw(speed, staleness, survival, theme, width) for width in (WIDE, NARROW) for theme in (LIGHT, DARK)]
+    return {name: Versions(*(each[name] for each in drawn)) for name in drawn[0]}
+
+
+def draw(
+    speed: Speed, staleness: Staleness, survival: Survival, theme: Theme = LIGHT, width: float = WIDE
+) -> dict[str, bytes]:
     """All three pictures by name, as PNG files."""
     return {
-        "speed": png(draw_speed(speed, theme)),
-        "staleness": png(draw_staleness(staleness, theme)),
-        "survival": png(draw_survival(survival, theme)),
+        "speed": png(draw_speed(speed, theme, width)),
+        "staleness": png(draw_staleness(staleness, theme, width)),
+        "survival": png(draw_survival(survival, theme, width)),
     }
 
 
-def draw_speed(speed: Speed, theme: Theme = LIGHT) -> Picture:
-    """φ̂ against the clock, and the error of the posterior means."""
-    figure = picture(_WIDTH, 3.5, theme)
-    left, right = figure.subplots(1, 2)
+def draw_speed(speed: Speed, theme: Theme = LIGHT, width: float = WIDE) -> Picture:
+    """φ̂ against the clock, and the error of the posterior means: beside each other, or one below the other."""
+    beside = width >= WIDE
+    figure = picture(width, 3.5 if beside else 6.0, theme)
+    left, right = figure.subplots(1, 2) if beside else figure.subplots(2, 1)
     colours = {1: theme.weak, 2: theme.strong}
     for axes in (left, right):
         style_axes(axes, theme)
@@ -41,9 +62,9 @@ def draw_speed(speed: Speed, theme: Theme = LIGHT) -> Picture:
     return figure
 
 
-def draw_staleness(staleness: Staleness, theme: Theme = LIGHT) -> Picture:
+def draw_staleness(staleness: Staleness, theme: Theme = LIGHT, width: float = WIDE) -> Picture:
     """The variance of every weight over the exact one."""
-    figure = picture(_WIDTH, 2.7, theme)
+    figure = picture(width, 2.7, theme)
     axes = figure.subplots()
     style_axes(axes, theme)
     everything = np.concatenate(list(staleness.variances.values()))
@@ -57,9 +78,9 @@ def draw_staleness(staleness: Staleness, theme: Theme = LIGHT) -> Picture:
     return figure
 
 
-def draw_survival(survival: Survival, theme: Theme = LIGHT) -> Picture:
+def draw_survival(survival: Survival, theme: Theme = LIGHT, width: float = WIDE) -> Picture:
     """Updates against the clock of the run, with what happened to it."""
-    figure = picture(_WIDTH, 2.7, theme)
+    figure = picture(width, 2.7, theme)
     axes = figure.subplots()
     style_axes(axes, theme)
     every = max(1, len(survival.seconds) // 2000)

@@ -22,7 +22,7 @@ from stalegrad.runs.store import inspect
 
 WORKER_DIES, RUN_DIES = 0.1, 0.4
 """Shares of the updates after which each is killed, as soon as the store has them."""
-_PATIENCE = 90.0  # seconds for a share of the run to be done
+_PATIENCE = 300.0  # seconds for a share of the run to be done
 _WORKERS = 2
 
 

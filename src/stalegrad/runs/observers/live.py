@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from math import ceil, nan
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -15,15 +15,15 @@ from stalegrad.potentials import Potential
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import Thinning
 from stalegrad.protocol.server import ChainStatus
-from stalegrad.runs.observers.sampler import Stability
+from stalegrad.runs.observers.model_at_hand import GRADIENTS
+from stalegrad.runs.observers.sampler import Earlier
 from stalegrad.runs.observers.snapshot import ChainFigures, FunctionFigures, Happening, Recipe
-from stalegrad.runs.observers.stability import longest_step
+from stalegrad.runs.observers.stability import Stability, stability_of
 from stalegrad.runs.observers.values import figures, look_at, parameters
 from stalegrad.runs.progress import DrawsInMemory, RunningAverages
 from stalegrad.runs.spaced_values import SpacedValues
 
-_GRADIENTS = 64  # that are spent on the largest curvature, once
-_SPARE = 100  # times as many a run must have made before
+_SPARE = 100  # times as many gradients a run must have made before some are spent on its curvature
 
 
 class LiveSource:
@@ -72,6 +72,7 @@ class LiveSource:
         self._values, self._looked = [SpacedValues() for _ in statuses], [0] * len(statuses)
         self._faults, self._saved = [0] * len(statuses), list(commits())
         self._waiting: list[Happening] = []
+        self._last_loss = nan
 
     def seconds(self) -> float:
         """The seconds of the run until now."""
@@ -123,26 +124,18 @@ class LiveSource:
         """h·λ·(τ + ½) of the chain where it is largest against what that chain may have."""
         if self._curvature is None:
             self._curvature = self._measured()
-        if self._curvature is None or not self._curvature > 0:
-            return Stability()
-        found = []
-        for kernel, chain in zip(self._kernels, chains, strict=True):
-            h, late = float(kernel.schedule(max(0, chain.updates - 1))), chain.mean_staleness + 0.5
-            limit = longest_step(kernel, h, self._curvature, ceil(chain.mean_staleness))
-            delay = h * self._curvature * late
-            found.append(Stability(delay, nan if limit is None else limit * self._curvature * late))
-        return max(found, key=lambda each: each.delay)
+        return Stability() if self._curvature is None else stability_of(self._kernels, chains, self._curvature)
 
     def _measured(self) -> float | None:
         """λ at the last draw, as soon as its cost is a hundredth of what the run has computed."""
-        if self._potential is None or sum(s.accepted for s in self._statuses) < _SPARE * _GRADIENTS:
+        if self._potential is None or sum(s.accepted for s in self._statuses) < _SPARE * GRADIENTS:
             return None
         _, draws = self._draws_in_memory(0, False)
         if not len(draws):
             return None
         potential, self._potential = self._potential, None  # once
         point = draws[-1].copy() if self._to_coordinates is None else self._to_coordinates(draws[-1:].copy())[0]
-        return largest_curvature(potential, point[None], gradients=_GRADIENTS).value
+        return largest_curvature(potential, point[None], gradients=GRADIENTS).value
 
     def loss(self) -> float:
         """The loss of a minibatch at the last draw."""
@@ -151,12 +144,33 @@ class LiveSource:
             if len(draws):
                 indices = self._model.minibatches.draw_outside_run(0, self._looked[s] + len(draws))
                 loss = self._model.minibatch_loss(np.ascontiguousarray(draws[-1]), indices)
-                return nan if loss is None else float(loss)
+                self._last_loss = nan if loss is None else float(loss)
+                return self._last_loss
         return nan
 
     def saved_ago(self) -> float | None:
         """None, because all of the run can be seen."""
         return None
+
+    def earlier(self) -> list[Earlier]:
+        """Nothing: a run is looked at from its beginning."""
+        return []
+
+    def why_not(self) -> dict[str, str]:
+        """Why the loss, or the stability, is not shown."""
+        without = {}
+        if not any(len(self._draws_in_memory(s, False)[1]) for s in range(self.servers)):
+            without["loss"] = "There is no draw yet at which to ask for the loss, or draws are elsewhere."
+        elif isnan(self._last_loss):
+            without["loss"] = "The model does not say its loss."
+        if self._curvature is None:
+            first = f"once the run has computed {_SPARE * GRADIENTS:,} gradients and has a draw"
+            without["delay"] = (
+                f"The largest curvature λ is not known: it comes from the warm-up, or is measured {first}."
+            )
+        elif not self._curvature > 0:
+            without["delay"] = "The potential did not curve upwards where its curvature was measured."
+        return without
 
     def happenings(self) -> list[Happening]:
         """What has happened since the last time."""

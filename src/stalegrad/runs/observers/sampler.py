@@ -16,6 +16,7 @@ from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.trace_bins import TraceBins
 from stalegrad.runs.observers.pictures import History, Pictures
 from stalegrad.runs.observers.snapshot import ChainFigures, FunctionFigures, Happening, Recipe, Snapshot
+from stalegrad.runs.observers.stability import Stability
 
 ROWS = 1 << 14
 """Rows of a chain's trace that are looked at each time; of more, some that are evenly spread."""
@@ -24,11 +25,14 @@ _LATELY = 5.0  # seconds, for speeds
 log = logging.getLogger("stalegrad")
 
 
-class Stability(NamedTuple):
-    """How far from blowing up the chain is that is closest to it: NaN for what is not known."""
+class Earlier(NamedTuple):
+    """What was to be seen of a run at an earlier moment."""
 
-    delay: float = nan
-    limit: float = nan
+    seconds: float
+    chains: Sequence[ChainFigures]
+    functions: Sequence[FunctionFigures]
+    stability: Stability
+    loss: float
 
 
 class Source(Protocol):
@@ -71,6 +75,14 @@ class Source(Protocol):
         """Of a minibatch at the last draw; NaN if unknown."""
         ...
 
+    def earlier(self) -> Sequence[Earlier]:
+        """What was before the first look, in order; asked for once, after all else."""
+        ...
+
+    def why_not(self) -> dict[str, str]:
+        """Why there is no ``"loss"``, or no ``"delay"``, where there is none."""
+        ...
+
     def saved_ago(self) -> float | None:
         """Seconds since the checkpoint that is all that can be seen of it; None where more can be seen."""
         ...
@@ -99,7 +111,7 @@ class Sampler:
         self.histories = {"progress": History(), "functions": History()}
         self._seen = [0] * source.servers
         self._marks: deque[tuple[float, int]] = deque()  # when there were how many gradients
-        self._number = 0
+        self._number, self._noted = 0, nan
         self._looking = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stalegrad-sampler", daemon=True)
@@ -137,6 +149,10 @@ class Sampler:
             total, rows = past.rows(chain, 0, ROWS)
             if rows is not None and chain < self.source.servers:
                 self.bins.add(chain, rows, total)
+        chains, _ = past.chains(), past.functions()
+        for before in past.earlier():
+            self._note(before.seconds, before.chains, (), before.stability, before.loss)
+        self._note(past.seconds(), chains, (), past.stability(chains), past.loss())
 
     def look(self) -> Snapshot:
         """Make a snapshot now, whatever the pace."""
@@ -144,7 +160,7 @@ class Sampler:
             return self._look()
 
     def _look(self) -> Snapshot:
-        source, now = self.source, time.monotonic()
+        source = self.source
         for happening in source.happenings():
             self.happenings.append(happening)
             if self._tell is not None:
@@ -152,12 +168,15 @@ class Sampler:
         self._look_at_rows()
         chains, seconds = tuple(source.chains()), source.seconds()
         made = sum(chain.updates + chain.dropped for chain in chains)
-        speed, state = self._speed(now, made), source.state()
+        speed, state = self._speed(seconds, made), source.state()
         if state != "running":
             speed = made / seconds if seconds > 0 else nan
         functions, evaluated, kept = source.functions()
         stability, loss = source.stability(chains), source.loss()
-        self._note(seconds, chains, functions, stability, loss)
+        for before in source.earlier() if not self._number else ():
+            self._note(*before)
+        if seconds != self._noted:  # what a store shows does not change between checkpoints
+            self._note(seconds, chains, functions, stability, loss)
         self.latest = Snapshot(
             number=self._number, seconds=seconds, state=state, steps=source.steps, chains=chains,
             gradients_per_second=speed, busy=self.bins.busy(_LATELY), functions=tuple(functions),
@@ -175,13 +194,14 @@ class Sampler:
                 self.bins.add(chain, rows, total - self._seen[chain])
                 self._seen[chain] = total
 
-    def _speed(self, now: float, made: int) -> float:
-        """Gradients a second, lately."""
-        self._marks.append((now, made))
-        while len(self._marks) > 2 and now - self._marks[1][0] >= _LATELY:
+    def _speed(self, seconds: float, made: int) -> float:
+        """Gradients a second of the run, lately; of one whose checkpoints alone are seen, first since its beginning."""
+        if not self._marks or seconds > self._marks[-1][0]:
+            self._marks.append((seconds, made))
+        while len(self._marks) > 2 and seconds - self._marks[1][0] >= _LATELY:
             self._marks.popleft()
-        begun, before = self._marks[0]
-        return (made - before) / (now - begun) if now > begun else nan
+        begun, before = self._marks[0] if len(self._marks) > 1 or self.source.saved_ago() is None else (0.0, 0)
+        return (made - before) / (seconds - begun) if seconds > begun else nan
 
     def _note(
         self,
@@ -191,7 +211,7 @@ class Sampler:
         stability: Stability,
         loss: float,
     ) -> None:
-        updates = sum(chain.updates for chain in chains)
+        self._noted, updates = seconds, sum(chain.updates for chain in chains)
         self.histories["progress"].add(seconds, float(updates), loss, stability.delay, stability.limit)
         if functions:
             numbers = [n for f in functions for n in (f.value, f.error, f.rhat, f.ess)]

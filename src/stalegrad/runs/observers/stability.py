@@ -1,8 +1,12 @@
 """How long a step may be before a chain with stale gradients blows up, for any sampler that has a theory."""
 
+from collections.abc import Sequence
 from functools import lru_cache
+from math import ceil, nan
+from typing import NamedTuple
 
 from stalegrad.kernels import Kernel
+from stalegrad.runs.observers.snapshot import ChainFigures
 from stalegrad.theory import Direction, UnstableRecursion
 
 _HALVINGS = 24
@@ -42,3 +46,27 @@ def longest_step(kernel: Kernel, h: float, curvature: float, staleness: int) -> 
         middle = (low * high) ** 0.5
         low, high = (middle, high) if stable(middle) else (low, middle)
     return low
+
+
+class Stability(NamedTuple):
+    """How far from blowing up the chain is that is closest to it: NaN for what is not known."""
+
+    delay: float = nan
+    limit: float = nan
+
+
+def stability_of(kernels: Sequence[Kernel | None], chains: Sequence[ChainFigures], curvature: float) -> Stability:
+    """h·λ·(τ + ½) of the chain where it is largest against what that chain may have.
+
+    Args:
+        kernels: of the chains; None for one that is not known.
+        chains: how far they are, and how stale their gradients were.
+        curvature: λ.
+    """
+    found = []
+    for kernel, chain in zip(kernels, chains, strict=True):
+        if kernel is not None and curvature > 0:
+            h, late = float(kernel.schedule(max(0, chain.updates - 1))), chain.mean_staleness + 0.5
+            limit = longest_step(kernel, h, curvature, ceil(chain.mean_staleness))
+            found.append(Stability(h * curvature * late, nan if limit is None else limit * curvature * late))
+    return max(found, key=lambda each: each.delay, default=Stability())

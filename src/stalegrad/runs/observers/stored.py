@@ -1,34 +1,41 @@
 """A run on disk, as observers see it: whatever process, engine or machine writes it, while it does or long after.
 
-What can be seen is what the last checkpoints hold. Nothing that the run names is imported, and nothing is written.
+What can be seen is what the last checkpoints hold. Nothing that the run names is imported, and nothing is written. The
+loss, and the curvature where no warm-up has found it, need the model: whoever looks may bring it.
 """
 
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from math import ceil, nan
+from math import nan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stalegrad._internal.errors import StoreError
+from stalegrad._internal.types import Array
 from stalegrad.kernels import Kernel, kernel_from_table
+from stalegrad.potentials import Potential
 from stalegrad.protocol.chain_trace import BLOCK_ROWS, ChainTrace, joined
 from stalegrad.runs.observers.live import fault
-from stalegrad.runs.observers.sampler import Stability
+from stalegrad.runs.observers.model_at_hand import ModelAtHand
+from stalegrad.runs.observers.moments import Moments
+from stalegrad.runs.observers.sampler import Earlier
 from stalegrad.runs.observers.snapshot import ChainFigures, FunctionFigures, Happening, Recipe
-from stalegrad.runs.observers.stability import longest_step
+from stalegrad.runs.observers.stability import Stability, stability_of
 from stalegrad.runs.observers.values import figures, parameters
 from stalegrad.runs.spaced_values import MOST, SpacedValues
 from stalegrad.runs.store.chain_arrays import chain_arrays
-from stalegrad.runs.store.folder import Info, chain_folder, inspect, read_events
+from stalegrad.runs.store.folder import Info, chain_folder, inspect, read_coordinates, read_events
 from stalegrad.runs.store.stored_trace import StoredTrace
 from stalegrad.runs.warmup.record import WarmupRecord
 
 _CHUNKS = 256  # of a trace that are read at one time, at most
 _PIECES, _PIECE = 8, 64  # of each, and rows of a piece
 _VIRTUAL = ("inline",)  # engines whose seconds are those of a simulated cluster
+_EARLIER = 48  # moments of what was before, at most
+_NO_MODEL = "this page looks at a folder, without the model. Give it one: stalegrad watch RUN --model job"
 
 
 class StoredSource:
@@ -36,9 +43,10 @@ class StoredSource:
 
     Args:
         path: its folder.
+        model: that it was made with, for what cannot be seen without.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, model: Potential | None = None) -> None:
         self._info = inspect(path)
         info, settings = self._info, self._info.record.settings
         self.recipe = Recipe(
@@ -51,10 +59,14 @@ class StoredSource:
         self._kernels = _known_kernels(info)
         warmup = info.record.warmup
         self._curvature = None if warmup is None else WarmupRecord.from_table(warmup).curvature
+        self._model = None if model is None else ModelAtHand(
+            model, info.record.model, read_coordinates(info.path, info.record)
+        )  # fmt: skip
         self._faults, self._saved = [0] * self.servers, [0] * self.servers
         self._sessions, self._state = 0, ""
-        self._staleness = [(0, 0, 0)] * self.servers  # rows counted, Σ τ of the accepted, largest
+        self._moments = [Moments() for _ in range(self.servers)]
         self._seconds: tuple[Any, float] = (None, 0.0)
+        self._losses = 0, nan  # draws of the first chain, and the loss at the last of them
         self._looked_at = 0.0
 
     @property
@@ -76,15 +88,31 @@ class StoredSource:
     def chains(self) -> list[ChainFigures]:
         """How far each chain is, in numbers."""
         found = []
-        for s, of in enumerate(self._info.chains):
-            counted, total, largest = self._staleness[s]
-            if counted < of.rows:
-                for first in range(counted - counted % BLOCK_ROWS, of.rows, BLOCK_ROWS):
-                    block = self._trace(s)._block(first // BLOCK_ROWS).part(slice(max(0, counted - first), None))
-                    used = block.staleness[np.asarray(block.accepted, bool)]
-                    total, largest = total + int(used.sum()), max(largest, int(used.max(initial=0)))
-                self._staleness[s] = of.rows, total, largest
-            found.append(ChainFigures(of.updates, of.rows - of.updates, 0, total / max(of.updates, 1), largest))
+        for s, (of, moments) in enumerate(zip(self._info.chains, self._moments, strict=True)):
+            counted = moments.last.gradients
+            for first in range(counted - counted % BLOCK_ROWS, of.rows, BLOCK_ROWS):
+                block = self._trace(s)._block(first // BLOCK_ROWS)
+                moments.add(block.part(slice(max(0, counted - first), None)))
+            last = moments.last
+            tau = last.staleness / max(last.updates, 1)
+            found.append(ChainFigures(last.updates, last.gradients - last.updates, 0, tau, moments.largest))
+        return found
+
+    def earlier(self) -> list[Earlier]:
+        """What was to be seen at some moments before the last checkpoint."""
+        rows = max((of.rows for of in self._info.chains), default=0)
+        found = []
+        for share in np.linspace(0, 1, min(_EARLIER, rows) + 1)[1:-1].tolist():
+            at = [moments.at(share) for moments in self._moments]
+            chains = [
+                ChainFigures(m.updates, m.gradients - m.updates, 0, m.staleness / max(m.updates, 1), 0) for m in at
+            ]
+            thinning = self._info.record.settings.thinning
+            last = [thinning.draws(m.updates) for m in at]
+            values = [chain.until(draws) for chain, draws in zip(self._values, last, strict=True)]
+            functions = figures(self._names, values, one_law=self._info.record.settings.architecture.one_law)
+            seconds = max(m.seconds for m in at)
+            found.append(Earlier(seconds, tuple(chains), functions, self.stability(chains), self._loss_at(0, last[0])))
         return found
 
     def rows(self, chain: int, since: int, most: int) -> tuple[int, ChainTrace | None]:
@@ -130,19 +158,37 @@ class StoredSource:
                 chain.add(number, values, 1.0 if kernel is None else float(kernel.schedule(thinning.update(number))))
 
     def stability(self, chains: Sequence[ChainFigures]) -> Stability:
-        """As of a run in this process, where a warm-up has found the curvature."""
-        found = [Stability()]
-        for kernel, chain in zip(self._kernels, chains, strict=True):
-            if kernel is not None and self._curvature is not None and self._curvature > 0:
-                h, late = float(kernel.schedule(max(0, chain.updates - 1))), chain.mean_staleness + 0.5
-                limit = longest_step(kernel, h, self._curvature, ceil(chain.mean_staleness))
-                limit = nan if limit is None else limit * self._curvature * late
-                found.append(Stability(h * self._curvature * late, limit))
-        return max(found[1:], key=lambda each: each.delay, default=found[0])
+        """As of a run in this process, where a warm-up has found the curvature, or the model is at hand."""
+        if self._curvature is None and self._model is not None and (number := self._info.chains[0].draws):
+            self._curvature = self._model.curvature(self._draw(0, number - 1))
+        if self._curvature is None:
+            return Stability()
+        return stability_of(self._kernels, chains, self._curvature)
 
     def loss(self) -> float:
-        """NaN: it is not known without the model."""
-        return nan
+        """Of a minibatch at the last draw; NaN where there is no model to ask."""
+        number = self._info.chains[0].draws
+        if self._losses[0] != number:
+            self._losses = number, self._loss_at(0, number)
+        return self._losses[1]
+
+    def _loss_at(self, chain: int, draws: int) -> float:
+        return nan if self._model is None or not draws else self._model.loss(self._draw(chain, draws - 1), draws)
+
+    def _draw(self, chain: int, number: int) -> Array:
+        array, _ = chain_arrays(self._info.path, chain, self._info.chains[chain], self._info.record.model)
+        draw: Array = np.asarray(array[number : number + 1])[0]
+        return draw
+
+    def why_not(self) -> dict[str, str]:
+        """Why the loss, or the stability, is not shown."""
+        without = {"loss": f"The loss is not known: {_NO_MODEL}."} if self._model is None else {}
+        if self._model is not None and not self._model.says_its_loss:
+            without["loss"] = "The model does not say its loss."
+        if self._curvature is None:
+            reason = "" if self._model is not None else f" and {_NO_MODEL}"
+            without["delay"] = f"The largest curvature λ is not known: no warm-up has found it,{reason}."
+        return without
 
     def happenings(self) -> list[Happening]:
         """What has been noted on disk since the last time; looks at the folder."""

@@ -54,7 +54,10 @@ class Content:
             return sections
         pictures = latest.pictures.table()
         histories = pictures.pop("histories")
-        head = latest.table() | {"progress": latest.progress, "saved_ago": sampler.source.saved_ago()}
+        source = sampler.source
+        head = latest.table() | {
+            "progress": latest.progress, "saved_ago": source.saved_ago(), "why_not": source.why_not(),
+        }  # fmt: skip
         functions = {"now": head.pop("functions"), "history": histories["functions"]}
         return sections | {
             "head": _json(head), "functions": _json(functions), "progress": _json(histories["progress"]),

@@ -144,16 +144,16 @@ const drawing = {
     });
   },
   step() {
-    const [seconds, , loss, delay, limit] = run.progress, head = run.head || {};
+    const [seconds, , loss, delay, limit] = run.progress, head = run.head || {}, why = head.why_not || {};
     draw("delay", seconds && [seconds, delay, limit], {
       x: "seconds", y: { min: 0 },
-      empty: "The largest curvature λ is not known: it comes from the warm-up, or is measured where the run is made once it has computed 6,400 gradients.",
+      empty: why.delay || "Not known yet.",
       series: [{ label: "h·λ·(τ + ½)", colour: "mark" }, { label: "limit", colour: "bad", dash: [6, 4] }],
     });
     const share = head.delay / head.delay_limit;
     $("delay-note").textContent = known(share) ? `Now ${number(head.delay, 3)} of ${number(head.delay_limit, 3)}: ${percent(share)}. Variances are noticeably off well before the limit, from about an eighth of it.` : known(head.delay) ? `Now ${number(head.delay, 3)}. There is no limit in closed form for this sampler.` : "";
     draw("loss", seconds && [seconds, loss], {
-      x: "seconds", empty: "The model does not say its loss, or this page looks at a folder, without the model.",
+      x: "seconds", empty: why.loss || "Not known yet.",
       series: [{ label: "loss", colour: "mark" }],
     });
   },
