@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from stalegrad.kernels import SGLD
+from stalegrad.kernels import SGHMC, SGLD
 from stalegrad.planning import Machines, StepSizes, Targets, advise_layout, layouts
 from stalegrad.planning.machines import commands, link_of
+from stalegrad.protocol.architectures import StaleGradients
 
 from . import made_up
 
@@ -53,6 +54,24 @@ def test_gradient_noise_is_part_of_the_error():
     assert noisy.error(0.0) - quiet.error(0.0) == pytest.approx(0.2, rel=0.02)
     assert replace(quiet, mean_noise=900.0).error(0.0) == pytest.approx(0.45)
     assert noisy.noise_error == pytest.approx(0.2, rel=0.02)
+
+
+def test_what_the_server_owns_is_never_stale():
+    """With all of λ owned sixteen updates cost nothing; with none of it hλτ and more."""
+    plain = StepSizes((SGLD(step_size=1e-4),), curvature=100.0, noise=50.0)
+    owned = replace(plain, owned=100.0)
+    assert plain.error(16.0) - plain.error(0.0) > 0.16
+    assert owned.error(16.0) == pytest.approx(owned.error(0.0), rel=1e-6)
+    assert owned.advised_factor(64.0) == 1.0 > plain.advised_factor(64.0)
+    assert owned.blow_up(16.0) is None
+
+
+def test_points_ahead_of_the_chain_are_counted():
+    """On the straight course the error of first order is gone: λτh/B of it with gradients as they are."""
+    plain = StepSizes((SGHMC(step_size=0.01, friction=5.0),), curvature=2.0)
+    ahead = replace(plain, architecture=StaleGradients(look_ahead="auto"))
+    assert plain.error(16.0) == pytest.approx(2.0 * 16 * 0.01 / 5.0, rel=0.2)
+    assert abs(ahead.error(16.0)) < plain.error(16.0) / 4
 
 
 def test_only_workers_elsewhere_use_the_link_and_servers_share_it():

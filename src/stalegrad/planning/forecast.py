@@ -22,6 +22,7 @@ from stalegrad.planning.contention import Bound, predict_here
 from stalegrad.planning.row import Row
 from stalegrad.planning.step_sizes import StepSizes, error_text, measure_step_sizes
 from stalegrad.potentials import Potential
+from stalegrad.protocol.architectures import Architecture
 from stalegrad.runs.jobs import JobFile
 
 _SIMULATED = 4000  # updates for each number of workers, but never fewer than 20 a worker
@@ -123,7 +124,7 @@ def forecast(
     potential = job.potential()
     measured = calibrate(job, potential, seconds=seconds, seed=seed, report=report)
     report("the curvature")
-    sizes, unchecked = _step_sizes(measured, potential, seconds)
+    sizes, unchecked = _step_sizes(measured, potential, seconds, job.settings.architecture)
     report("simulating")
     counts = scaling.worker_numbers(max_workers)
     return predict(
@@ -165,7 +166,9 @@ def predict(
     )
 
 
-def _step_sizes(measured: Measured, potential: Potential, seconds: float) -> tuple[StepSizes | None, str]:
+def _step_sizes(
+    measured: Measured, potential: Potential, seconds: float, architecture: Architecture
+) -> tuple[StepSizes | None, str]:
     """What is known of the step size, or why nothing is."""
     if measured.warmed_up:
         return None, "the warm-up of a run finds it, for the workers that the run has"
@@ -176,6 +179,9 @@ def _step_sizes(measured: Measured, potential: Potential, seconds: float) -> tup
         return None, f"the curvature takes {FEWEST_GRADIENTS} gradients: give --seconds {needed}"
     budget = min(max(affordable, FEWEST_GRADIENTS), MOST_GRADIENTS)
     try:
-        return measure_step_sizes(measured.run, potential, measured.kernels, gradients=budget), ""
+        sizes = measure_step_sizes(
+            measured.run, potential, measured.kernels, gradients=budget, architecture=architecture
+        )  # fmt: skip
+        return sizes, ""
     except NotChecked as reason:
         return None, str(reason)

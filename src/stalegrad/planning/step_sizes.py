@@ -1,6 +1,6 @@
 """Whether a job's step size stands the staleness that so many workers bring, from the curvature of its posterior."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil, isinf
 
 import numpy as np
@@ -9,6 +9,7 @@ from stalegrad.analysis.diagnostics.checks.stiffness import LIMIT, Lag, expected
 from stalegrad.analysis.diagnostics.evidence import Evidence, NotChecked
 from stalegrad.kernels import Kernel
 from stalegrad.potentials import Potential
+from stalegrad.protocol.architectures import Architecture, StaleGradients
 from stalegrad.runs.result import Run
 from stalegrad.theory import Direction
 
@@ -30,6 +31,8 @@ class StepSizes:
         mean_curvature: of all directions, for thermostats.
         noise: variance of minibatch gradients along the stiffest direction.
         mean_noise: along all directions, on average.
+        owned: the part of λ that is never stale, see :class:`stalegrad.StaleGradients`.
+        architecture: of the job: whether workers are sent a point ahead of the chain.
     """
 
     kernels: tuple[Kernel, ...]
@@ -37,12 +40,21 @@ class StepSizes:
     mean_curvature: float = 0.0
     noise: float = 0.0
     mean_noise: float = 0.0
+    owned: float = 0.0
+    architecture: Architecture = field(default_factory=StaleGradients)
 
     def error(self, mean_staleness: float, factor: float = 1.0) -> float:
         """Of the kernel that it hits hardest, with steps of ``factor`` times its own; infinite if it blows up."""
         lag = Lag.of_mean(mean_staleness)
         kernels = dict.fromkeys(k.with_step_size(factor * float(k.schedule(0))) for k in self.kernels)
-        errors = [expected_error(k, lag, self.curvature, self.mean_curvature, noise=self.noise) for k in kernels]
+        workers = round(mean_staleness) + 1
+        errors = [
+            expected_error(
+                k, lag, self.curvature, self.mean_curvature, owned=self.owned, noise=self.noise,
+                ahead=self.architecture.point_ahead(k, float(k.schedule(0)), workers),
+            )
+            for k in kernels
+        ]  # fmt: skip
         # What minibatches add to all directions may be more than what staleness adds to one.
         everywhere = Direction(0, self.mean_noise)
         plain = [k for k in kernels if k.thermostat is None and self.mean_noise]
@@ -78,13 +90,17 @@ class StepSizes:
         return max(float(kernel.schedule(0)) for kernel in self.kernels)
 
     def blow_up(self, mean_staleness: float) -> float | None:
-        """h* such as stale SGLD's, see :func:`stalegrad.theory.stability_limit`; None if a kernel has no formula."""
+        """h* such as stale SGLD's, see :func:`stalegrad.theory.stability_limit`; None where there is no formula."""
+        if self.architecture.point_ahead(self.kernels[0], self.step_size, 2) != (1.0, 0.0) or self.owned:
+            return None
         limits = [kernel.stability_limit(self.curvature, ceil(mean_staleness)) for kernel in self.kernels]
         known = [limit for limit in limits if limit is not None]
         return min(known) if known and len(known) == len(limits) else None
 
 
-def measure_step_sizes(run: Run, potential: Potential, kernels: tuple[Kernel, ...], *, gradients: int) -> StepSizes:
+def measure_step_sizes(
+    run: Run, potential: Potential, kernels: tuple[Kernel, ...], *, gradients: int, architecture: Architecture
+) -> StepSizes:
     """The curvature where a short run has come to.
 
     Args:
@@ -92,6 +108,7 @@ def measure_step_sizes(run: Run, potential: Potential, kernels: tuple[Kernel, ..
         potential: its model.
         kernels: of its chains.
         gradients: how many may be computed, 64 at least.
+        architecture: of the job.
 
     Raises:
         NotChecked: there is no theory of the kernel, or the potential curves downwards.
@@ -116,6 +133,8 @@ def measure_step_sizes(run: Run, potential: Potential, kernels: tuple[Kernel, ..
         evidence.mean_curvature if thermostat else 0.0,
         evidence.noise.along(evidence.curvature.direction),
         evidence.noise.mean,
+        architecture.owned_along(evidence.scale * evidence.curvature.direction),
+        architecture,
     )
 
 
