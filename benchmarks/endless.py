@@ -1,20 +1,21 @@
 """Runs without end: what a store takes of memory and disk as the number of gradients grows, and of the speed.
 
-    python benchmarks/endless.py [--gradients 10000000] [--threads 1000000] [--json FILE]
+    python benchmarks/endless.py [--gradients 10000000] [--speed 4000000] [--json FILE]
 
 A run of SGLD on a Gaussian with 124 parameters, of which every 100th draw is kept, is made in a process of its own on
-the inline engine, and a shorter one on threads. The process notes its resident set at every tenth of the run: *growth*
+the inline engine, and another on threads. The process notes its resident set at every tenth of the run: *growth*
 is the largest minus that at one tenth, over the gradients in between. Then a store of a tenth of the length and the
 whole one are each loaded, summed up (``stalegrad show``) and resumed in fresh processes: growth is the difference of
 their largest resident sets over that of their gradients. Each process has first done all of it on a small run, so that
 nothing is imported or compiled while it is looked at. Speed is that with a store over that without, both in one process
-and in turns, the best round of each: by the clock, and by processor time of all threads, which says what a store takes
-where no core is idle.
+and in turns: the best round of each, and the median of the pairs, by the clock, and by processor time of all threads,
+which says what a store takes where no core is idle. Either part is left out by the number 0.
 """
 
 import argparse
 import json
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -125,30 +126,44 @@ def child(*arguments: Any) -> dict[str, Any]:
     return result
 
 
-def speed(gradients: dict[str, int], rounds: int) -> dict[str, dict[str, float]]:
-    """The speed with a store over that without, on each engine: by the clock, and by processor time."""
-    result = {}
-    for engine, length in gradients.items():
-        taken: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
-        sample(engine, length // 10, None)
-        for number in range(rounds):
-            for stored in (False, True):
-                with tempfile.TemporaryDirectory(dir=".") as folder:
-                    begun = time.perf_counter(), time.process_time()
-                    sample(engine, length, Path(folder) / str(number) if stored else None)
-                    taken[stored].append((time.perf_counter() - begun[0], time.process_time() - begun[1]))
-        best = {stored: [min(figure) for figure in zip(*times, strict=True)] for stored, times in taken.items()}
-        clock, processor = (without / with_one for without, with_one in zip(best[False], best[True], strict=True))
-        result[engine] = {"clock": clock, "processor": processor}
+def speed(engine: str, gradients: int, rounds: int) -> dict[str, Any]:
+    """The speed with a store over that without, on an engine: by the clock, and by processor time."""
+    taken: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    sample(engine, gradients // 10, None)
+    for number in range(rounds):
+        for stored in (False, True) if number % 2 else (True, False):
+            with tempfile.TemporaryDirectory(dir=".") as folder:
+                begun = time.perf_counter(), time.process_time()
+                sample(engine, gradients, Path(folder) / str(number) if stored else None)
+                taken[stored].append((time.perf_counter() - begun[0], time.process_time() - begun[1]))
+    result: dict[str, Any] = {"engine": engine, "gradients": gradients, "seconds": taken[True], "without": taken[False]}
+    for column, name in enumerate(("clock", "processor")):
+        without, stored = ([times[column] for times in taken[which]] for which in (False, True))
+        pairs = [a / b for a, b in zip(without, stored, strict=True)]
+        result[name] = {"best": min(without) / min(stored), "median": statistics.median(pairs)}
     return result
+
+
+def lengths(gradients: int) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """What runs, and what is done with their stores, take of memory and disk."""
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        whole, tenth = f"{folder}/whole", f"{folder}/tenth"
+        runs = [child("run", "inline", gradients, whole), child("run", "threads", gradients, f"{folder}/threads")]
+        child("run", "inline", gradients // 10, tenth)
+        uses = {}
+        for what in ("load", "show", "resume"):
+            small, large = child("use", what, tenth), child("use", what, whole)
+            growth = (large["peak_mb"] - small["peak_mb"]) * 1e6 / (0.9 * gradients)
+            uses[what] = {"tenth": small, "whole": large, "growth_bytes": growth}
+    return runs, uses
 
 
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gradients", type=int, default=10_000_000, help="of the inline run (default %(default)s)")
-    parser.add_argument("--threads", type=int, default=1_000_000, help="of that on threads (default %(default)s)")
-    parser.add_argument("--speed", type=int, default=4_000_000, help="of an inline round for speed; 1/40 on threads")
+    parser.add_argument("--gradients", type=int, default=10_000_000, help="of the long runs (default %(default)s)")
+    parser.add_argument("--speed", type=int, default=4_000_000, help="of a round for speed (default %(default)s)")
+    parser.add_argument("--engines", nargs="+", default=["inline", "threads"], help="whose speed is measured")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     harness.add_arguments(parser, rounds=3)
     arguments = parser.parse_args()
@@ -157,27 +172,21 @@ def main() -> None:
         print(json.dumps({"run": run_child, "use": use_child}[task](*rest)))
         return
     console = Console(stderr=True)
+    runs, uses = lengths(arguments.gradients) if arguments.gradients else ([], {})
     table = Table("what", "gradients", "growth, bytes a gradient", "trace on disk, bytes a gradient", "seconds")
-    with tempfile.TemporaryDirectory(dir=".") as folder:
-        whole, tenth = f"{folder}/whole", f"{folder}/tenth"
-        runs = [child("run", "inline", arguments.gradients, whole)]
-        runs.append(child("run", "threads", arguments.threads, f"{folder}/threads"))
-        child("run", "inline", arguments.gradients // 10, tenth)
-        uses = {}
-        for what in ("load", "show", "resume"):
-            small, large = child("use", what, tenth), child("use", what, whole)
-            more = (large["peak_mb"] - small["peak_mb"]) * 1e6
-            growth = more / (0.9 * arguments.gradients)
-            uses[what] = {"tenth": small, "whole": large, "growth_bytes": growth}
     for run in runs:
-        grown, taken = f"{run['growth_bytes']:.3f}", f"{run['trace_bytes']:.2f}"
+        grown, taken = f"{run['growth_bytes']:.3f}", f"{run['trace_bytes']:.3f}"
         table.add_row(f"run, {run['engine']}", f"{run['gradients']:,}", grown, taken, f"{run['seconds']:.0f}")
     for what, use in uses.items():
         seconds = f"{use['whole']['seconds']:.1f}"
         table.add_row(what, f"{arguments.gradients:,}", f"{use['growth_bytes']:.3f}", "", seconds)
-    ratios = speed({"inline": arguments.speed, "threads": arguments.speed // 40}, arguments.rounds)
     console.print(table)
-    console.print({"speed with a store over that without": ratios})
+    ratios = [speed(engine, arguments.speed, arguments.rounds) for engine in arguments.engines if arguments.speed]
+    table = Table("speed with a store over without", "gradients", "best", "median of the pairs", "by processor time")
+    for row in ratios:
+        clock = [f"{row['clock'][which]:.3f}" for which in ("best", "median")]
+        table.add_row(row["engine"], f"{row['gradients']:,}", *clock, f"{row['processor']['median']:.3f}")
+    console.print(table)
     harness.write_json({"runs": runs, "uses": uses, "speed": ratios}, arguments.json)
 
 

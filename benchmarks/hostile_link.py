@@ -22,7 +22,8 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,9 @@ def measure_here(given: argparse.Namespace) -> None:
     print(_MARK + json.dumps(rows), flush=True)
 
 
-def _on_ray(given: argparse.Namespace) -> list[dict[str, Any]]:
+@contextmanager
+def ray_on_loopback(prepare: Callable[[], None] | None = None) -> Iterator[None]:
+    """A Ray cluster of this machine alone, while it is wanted; its processes call ``prepare`` first."""
     import ray
 
     from stalegrad.engines.ray.connection import on_loopback
@@ -159,12 +162,17 @@ def _on_ray(given: argparse.Namespace) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="sg-", ignore_cleanup_errors=True) as folder, on_loopback():
         ray.init(
             address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, _temp_dir=folder,
-            object_store_memory=512 << 20,
+            object_store_memory=512 << 20, runtime_env={"worker_process_setup_hook": prepare} if prepare else None,
         )  # fmt: skip
         try:
-            return measured(sg.engines.Ray(gradients_per_call=1, cpus_per_worker=0), given)
+            yield
         finally:
             ray.shutdown()
+
+
+def _on_ray(given: argparse.Namespace) -> list[dict[str, Any]]:
+    with ray_on_loopback():
+        return measured(sg.engines.Ray(gradients_per_call=1, cpus_per_worker=0), given)
 
 
 def checksums(given: argparse.Namespace) -> list[dict[str, Any]]:

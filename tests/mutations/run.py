@@ -1,6 +1,6 @@
 """Puts the defects of the list into copies of the tree, one at a time, and runs the tests that ought to notice each.
 
-    python -m tests.mutations.run [--only TEXT …] [--copies N] [--seconds S] [--fresh]
+    python -m tests.mutations.run [--only TEXT …] [--copies N] [--seconds S] [--minutes M] [--fresh]
 
 What is found is kept in .mutate/results.json. A run that is stopped goes on where it was; survivors are tried again.
 """
@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from math import inf
 from pathlib import Path
 from types import ModuleType
 
@@ -39,7 +40,7 @@ class Copy:
 
     Args:
         number: of the copy, which names its folder.
-        seconds: that the tests of a defect may take; three times as many where code is compiled anew.
+        seconds: of a processor that the tests of a defect may take; three times as many where code is compiled anew.
     """
 
     def __init__(self, number: int, seconds: float) -> None:
@@ -47,7 +48,7 @@ class Copy:
         synchronise(ROOT, self._root)
         self._conftest = load(self._root / "tests" / "conftest.py")
         self._tests = subprocess.Popen(
-            ["nice", "-n", "15", sys.executable, "-m", "tests.mutations.forked"],
+            [sys.executable, "-m", "tests.forked"],
             cwd=self._root, env=self._environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
@@ -165,8 +166,9 @@ class Results:
             os.replace(beside, RESULTS)
 
 
-def run(defects: list[Defect], results: Results, copies: list[Copy]) -> None:
-    """Try them out, each copy on its own."""
+def run(defects: list[Defect], results: Results, copies: list[Copy], minutes: float) -> None:
+    """Try them out, each copy on its own; none is begun after so many minutes."""
+    end = time.monotonic() + 60 * minutes
     left = in_turn(defects)
     total, failures, lock = len(left), [], threading.Lock()
 
@@ -174,7 +176,7 @@ def run(defects: list[Defect], results: Results, copies: list[Copy]) -> None:
         try:
             while not failures:
                 with lock:
-                    if not left:
+                    if not left or time.monotonic() > end:
                         return
                     defect, number = left.pop(0), total - len(left)
                 result = copy.try_out(defect)
@@ -252,7 +254,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[""], help="areas or parts of names, see the list")
     parser.add_argument("--copies", type=int, default=1, help="how many to try out at a time")
-    parser.add_argument("--seconds", type=float, default=300.0, help="that the tests of one defect may take")
+    parser.add_argument("--seconds", type=float, default=300.0, help="of a processor for the tests of a defect")
+    parser.add_argument("--minutes", type=float, default=inf, help="after which no other defect is begun")
     parser.add_argument("--fresh", action="store_true", help="forget what is known from earlier runs")
     parser.add_argument("--report", action="store_true", help="show what is known and try nothing out")
     options = parser.parse_args()
@@ -264,7 +267,7 @@ def main() -> None:
         copies = [Copy(number, options.seconds) for number in range(options.copies)]
         copies[0].check()
         try:
-            run(wanted, results, copies)
+            run(wanted, results, copies, options.minutes)
             confirm(defects, results, copies[0])
         finally:
             for copy in copies:

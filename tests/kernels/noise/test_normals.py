@@ -70,3 +70,10 @@ def test_the_first_numbers_of_a_seed_never_change():
 
 PINNED_32 = np.array([0xBF6CB6B0, 0x3E1D5353, 0x3F97DA93, 0xBEB4029C], np.uint32)
 PINNED_64 = np.array([0xBFF599BBD8A9EDA7, 0xBFCC81BAFE55415D], np.uint64)
+
+
+def test_a_stream_is_a_number_to_compiled_code():
+    """numba 0.60 cannot choose among compiled functions for a member of an enumeration."""
+    for stream in Stream:
+        _normals(np.float32, 8, stream=stream)
+    assert not [signature for signature in fill.signatures if "Enum" in str(signature)]

@@ -20,6 +20,7 @@ from stalegrad.kernels.noise import Stream
 from stalegrad.kernels.noise.philox import philox, worker_counter
 
 Factors = Mapping[int, float] | Sequence[float]
+_DELAY = int(Stream.DELAY)
 _FACTORS = "Give one factor per worker, or a mapping from worker to factor."
 
 
@@ -32,7 +33,7 @@ def _exponential_and_normal(seed: int, chain: int, worker: int, count: int) -> t
 @compiled
 def _from_block(key0, key1, chain, worker, count):  # type: ignore[no-untyped-def]
     """The key comes in two words: as one Python int, a seed of 2⁶³ and more is too big for compiled code's int64."""
-    c1, c2, c3 = worker_counter(Stream.DELAY, chain, 0, worker, count)
+    c1, c2, c3 = worker_counter(_DELAY, chain, 0, worker, count)
     a, b, c, d = philox(np.uint64(0), c1, c2, c3, np.uint64(key0), np.uint64(key1))
     exponential = -log64((np.float64(a) + (np.float64(b) + 0.5) * 2.0**-32) * 2.0**-32)
     return exponential, np.sqrt(2.0 * exponential) * circle64(c, d)[0]

@@ -122,5 +122,5 @@ def normals_of_updates(out: Array, seed: int, streams: Array, chain: int, repeat
 
 def normals(out: Array, seed: int, stream: int, chain: int, update: int, *, first_repeat: int = 0) -> Array:
     """Fill ``out`` (repetition, coordinate) with the normals that a fused update at this address would use."""
-    fill(out, np.uint64(seed & (2**64 - 1)), stream, chain, first_repeat, update, 0, out.shape[1])
+    fill(out, np.uint64(seed & (2**64 - 1)), int(stream), chain, first_repeat, update, 0, out.shape[1])
     return out

@@ -21,6 +21,8 @@ from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import Thinning
 
+_CENTRE = int(Stream.CENTRE)
+
 
 @dataclass(frozen=True)
 class Elastic(Architecture):
@@ -225,7 +227,7 @@ def _refresh(  # type: ignore[no-untyped-def]
         for low in range(start, stop, TILE):
             n = min(TILE, stop - low)
             if spread != 0:
-                fill_tile(z, words, seed, Stream.CENTRE, chain, first_repeat + r, update, low // TILE, n)
+                fill_tile(z, words, seed, _CENTRE, chain, first_repeat + r, update, low // TILE, n)
             mean[:] = 0
             for w in range(positions.shape[0]):
                 x = positions[w, r, low : low + n]
