@@ -53,6 +53,8 @@ class Stream(IntEnum):
     START_2 = 7  # the second and third normal of a coordinate at the start
     START_3 = 8
     CENTRE = 9  # the centre to which the chains of elastic workers are tied, at update l
+    ROUND_GRADIENT = 10  # how the answer of a worker is rounded that travels in fewer bits
+    ROUND_POINT = 11  # likewise the point of a chain after update l
 
 
 @inlined
