@@ -22,6 +22,7 @@ JOB = {
     "store": "runs/x",
     "checkpoint_every": 10.0,
     "on_store_error": "stop",
+    "messages": "float32",
     "model": {"function": "stalegrad.datasets.models:gaussian", "arguments": MODEL},
     "kernel": {"name": "SGHMC", "step_size": {"name": "Polynomial", "a": 0.1}, "friction": 5.0},
     "architecture": {"name": "Downpour", "n_push": 5},

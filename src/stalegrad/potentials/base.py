@@ -21,6 +21,7 @@ from stalegrad.potentials.address import GradientAddress
 from stalegrad.potentials.minibatches.scheme import Minibatches
 from stalegrad.potentials.prediction import Predictive, no_likelihood, no_prediction
 from stalegrad.potentials.traced import Traced
+from stalegrad.potentials.wire.formats import EXACT, WireFormat
 
 
 class Potential(ABC):
@@ -43,6 +44,9 @@ class Potential(ABC):
     """How many answers of a worker belong together, the first of them at a multiple of this number, because what it
     remembers of that one goes into the others. A worker that was replaced, or whose answer was lost, goes on with the
     next multiple, so that whatever a trace holds of an epoch is its beginning."""
+
+    wire: WireFormat = EXACT
+    """How points and answers travel between its workers and their server."""
 
     bound: Any = None
     """What compiled callers need of the model, see :mod:`stalegrad.potentials.compiled`; None if only Python can call

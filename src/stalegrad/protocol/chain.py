@@ -12,6 +12,7 @@ from stalegrad._internal.types import Array
 from stalegrad.kernels.base import Address, Kernel
 from stalegrad.kernels.fused import Split, fill_noise, loop_of, room_for_noise, whole
 from stalegrad.kernels.schedules import Constant
+from stalegrad.potentials.wire.formats import EXACT, Counter, WireFormat
 from stalegrad.protocol.draws import Window
 
 
@@ -38,6 +39,9 @@ class Chain:
     needs_all: ClassVar[bool] = False
     """Whether each worker has a part that no other worker can take over."""
 
+    wire: WireFormat = EXACT
+    """How points travel to workers."""
+
     def __init__(
         self,
         kernel: Kernel,
@@ -60,6 +64,7 @@ class Chain:
         self._coefficients = np.empty(0, start.dtype)
         self._noise: Array | None = None
         self._noise_of: int | None = None  # the update whose normals are in there
+        self._rounded: Array | None = None
 
     def snapshot(self) -> dict[str, Array]:
         """A copy of all that the chain carries from one update to the next, besides its version."""
@@ -79,7 +84,9 @@ class Chain:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Not the arrays as they are: position and point share memory with the state.
-        return _rebuilt, (type(self), self._arguments(), self.position.copy(), self.version, self.snapshot())
+        return _rebuilt, (
+            type(self), self._arguments(), self.position.copy(), self.version, self.snapshot(), self.wire
+        )  # fmt: skip
 
     def _arrays(self) -> dict[str, Array]:
         """All that the chain carries, by name."""
@@ -96,6 +103,18 @@ class Chain:
         the point of the version that the worker had read.
         """
         return current
+
+    def as_sent(self, point: Array, version: int) -> Array:
+        """A point of this version as it reaches workers: rounded, in an array that the next call overwrites, or itself.
+
+        A server asks when it sends; the executor of a trace when the answer lands. Both round alike, by the version.
+        """
+        if not self.wire.rounds:
+            return point
+        if self._rounded is None:
+            self._rounded = np.empty_like(point)
+        counter = Counter.of_point(self.chain, version, self.first_repeat)
+        return self.wire.point.round(point, self._rounded, self.seed, counter)
 
     @property
     def runs_in_blocks(self) -> bool:
@@ -245,10 +264,16 @@ class Each(Record):
 
 
 def _rebuilt(
-    kind: type[Chain], arguments: dict[str, Any], position: Array, version: int, arrays: Mapping[str, Array]
+    kind: type[Chain],
+    arguments: dict[str, Any],
+    position: Array,
+    version: int,
+    arrays: Mapping[str, Array],
+    wire: WireFormat,
 ) -> Chain:
     """A chain out of a pickle."""
     rebuilt = kind(position=position, **arguments)
+    rebuilt.wire = wire
     rebuilt.restore(version, arrays)
     return rebuilt
 

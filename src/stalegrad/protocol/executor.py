@@ -180,12 +180,15 @@ class Executor:
         gradients, record, used = self._potential.gradients, self._record, self._used
         depth, first, offset = len(points), len(used), self._first
         addressed, per_worker_points = self._potential.addressed, chain.per_worker_points
+        rounds = chain.wire.rounds
         staleness, workers, step_sizes = self._as_lists(first, first + updates)
         for turn in range(updates):  # this loop is the inline engine's speed
             update = offset + first + turn
             point = points[(update - staleness[turn]) % depth]
             if per_worker_points:
                 point = chain.point_for(workers[turn], point)
+            if rounds:
+                point = chain.as_sent(point, chain.version - staleness[turn])
             if addressed:
                 self._potential.answer(point, self._address(first + turn), gradient)
             else:

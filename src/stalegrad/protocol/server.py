@@ -175,7 +175,7 @@ class Server:
 
     def point(self, worker: int) -> Array:
         """What a worker is sent now."""
-        return self.chain.point_for(worker, self.chain.point)
+        return self.chain.as_sent(self.chain.point_for(worker, self.chain.point), self.chain.version)
 
     def leave(self, *workers: int) -> list[Assignment]:
         """Workers are gone. Others that were held for their sake may now get work."""

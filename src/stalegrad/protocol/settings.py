@@ -12,6 +12,7 @@ from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.tables import Table, check_keys, check_table
 from stalegrad._internal.validation import one_of, real_number, whole_number
 from stalegrad.kernels.noise import MAX_CHAINS, MAX_SEED, MAX_UPDATES, MAX_WORKERS
+from stalegrad.potentials.wire.formats import Messages, WireFormat, wire_format
 from stalegrad.protocol.admission import POLICIES, Policy
 from stalegrad.protocol.architectures import Architecture, StaleGradients, as_architecture
 from stalegrad.protocol.architectures.tables import (
@@ -39,6 +40,8 @@ class Settings:
         burn_in: updates of each chain that are not kept.
         thin: of those after burn-in, every thin-th is kept.
         architecture: who samples and who sends what; None for the default.
+        messages: how points and gradients travel, ``"float32"``, ``"bfloat16"`` or ``"int8"``, see
+            :mod:`stalegrad.potentials.wire`.
         checkpoint_every: seconds between checkpoints of a stored run, at most: the first ones come sooner.
         on_store_error: what to do when the store cannot be written, ``"stop"`` or ``"continue"`` and try again.
 
@@ -55,6 +58,7 @@ class Settings:
     burn_in: int = 0
     thin: int = 1
     architecture: Architecture = field(default_factory=StaleGradients)
+    messages: Messages = "float32"
     checkpoint_every: float = 60.0
     on_store_error: OnStoreError = "stop"
 
@@ -68,6 +72,7 @@ class Settings:
             "thin": whole_number("thin", self.thin, least=1),
             "policy": one_of("policy", self.policy, POLICIES),
             "architecture": as_architecture(self.architecture),
+            "messages": wire_format(self.messages).name,
             "checkpoint_every": real_number("checkpoint_every", self.checkpoint_every, least=0),
             "on_store_error": one_of("on_store_error", self.on_store_error, ON_STORE_ERROR),
         }
@@ -84,6 +89,11 @@ class Settings:
     def thinning(self) -> Thinning:
         """``burn_in`` and ``thin`` as the rule that says which updates become draws."""
         return Thinning(self.burn_in, self.thin)
+
+    @property
+    def wire(self) -> WireFormat:
+        """``messages`` as what rounds and packs them."""
+        return wire_format(self.messages)
 
     def changed(self, **changes: Any) -> Self:
         """The same settings with others in their place; those that are None stay as they are."""

@@ -24,7 +24,7 @@ def compiles(potential: Potential, chain: Chain, record: Record) -> bool:
 
 def chain_compiles(chain: Chain, record: Record) -> bool:
     """Whether that is so of kernel, chain and recorder: then Python is needed for gradients at most."""
-    if not chain.runs_in_blocks or not has_compiled_update(chain.state):
+    if not chain.runs_in_blocks or chain.wire.rounds or not has_compiled_update(chain.state):
         return False
     return record.window(chain.version, 1) is not None
 

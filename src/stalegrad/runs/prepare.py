@@ -21,8 +21,9 @@ from stalegrad.kernels.schedules import AUTO
 from stalegrad.potentials import Potential
 from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.potentials.wrappers.natural import NaturalPotential
+from stalegrad.potentials.wrappers.rounded import Rounded
 from stalegrad.potentials.wrappers.whitened import InCoordinates
-from stalegrad.protocol.architectures import StaleGradients
+from stalegrad.protocol.architectures import Architecture, StaleGradients
 from stalegrad.protocol.architectures.base import Place
 from stalegrad.protocol.architectures.tables import known_architecture
 from stalegrad.protocol.chain import Chain, Record
@@ -70,14 +71,17 @@ class Prepared:
     @property
     def work(self) -> Potential:
         """The model as workers see it."""
-        return self.settings.architecture.work(self.target, self.kernels, self.settings.workers)
+        work = self.settings.architecture.work(self.target, self.kernels, self.settings.workers)
+        return Rounded(work, self.settings.wire) if self.settings.wire.rounds else work
 
     def chain(self, server: int, rows: int = 1, first_repeat: int = 0) -> Chain:
         """A chain before its first update, in so many repetitions."""
         start = np.repeat(self.start[server : server + 1], rows, axis=0)
         split = split_over(self.engine.update_threads)
         place = Place(start, self.settings.seed, server, first_repeat, split)
-        return self.settings.architecture.chain(self.kernels[server], place, self.settings.workers)
+        chain = self.settings.architecture.chain(self.kernels[server], place, self.settings.workers)
+        chain.wire = self.settings.wire
+        return chain
 
     def record(self, *, with_gradient: bool = False) -> RunRecord:
         """What is to be remembered of the run; with a gradient of its model, if another is to be told from it."""
@@ -150,9 +154,21 @@ def with_architecture(
     if potential.epoch > 1 and not isinstance(architecture, StaleGradients):
         problem = f"does not go with {type(potential).__name__}, whose answers depend on earlier ones"
         raise ArgumentError("architecture", architecture, problem, "Give architecture=None, or another model.")
+    if settings.wire.rounds:
+        _refuse_rounding(settings, architecture, potential)
     fitted = architecture.fitted(potential, settings.workers)
     fitted.refuse(settings, potential, kernels, even=even)
     return replace(settings, architecture=fitted)
+
+
+def _refuse_rounding(settings: Settings, architecture: Architecture, potential: Potential) -> None:
+    """Rounded messages where they would do harm, or cannot be had."""
+    if not architecture.stale_gradients:
+        problem = f"does not go with {type(architecture).__name__}, whose workers send more than gradients"
+        raise ArgumentError("messages", settings.messages, problem, "Give messages='float32', or architecture=None.")
+    if potential.dtype != np.float32:
+        problem = f"rounds float32, and the model has {potential.dtype}"
+        raise ArgumentError("messages", settings.messages, problem, "Make the model with dtype=np.float32.")
 
 
 def check_potential(potential: Any) -> None:

@@ -17,6 +17,7 @@ from stalegrad.engines.team import SingleProcess
 from stalegrad.kernels import Harmonic, Kernel, kernel_from_table
 from stalegrad.kernels.noise import MAX_REPEATS
 from stalegrad.potentials import Potential
+from stalegrad.potentials.wire.formats import Messages
 from stalegrad.protocol.admission import Policy
 from stalegrad.protocol.architectures import Architecture, StaleGradients
 from stalegrad.protocol.chain import diverged
@@ -62,6 +63,7 @@ def sample(
     warmup: Warmup | Literal["auto"] | bool | None = "auto",
     repeats: int | None = None,
     architecture: Architecture | None = None,
+    messages: Messages = "float32",
     progress: bool = True,
     functions: Mapping[str, TestFunction] | None = None,
     store: str | os.PathLike[str] | None = None,
@@ -102,6 +104,10 @@ def sample(
             that each have a part of the data, see
             :mod:`stalegrad.protocol.architectures`; None for workers that send gradients and a server that samples. The
             trace remembers it, too.
+        messages: how points and gradients travel: ``"float32"``, as they are; ``"bfloat16"``, both in half the bytes;
+            ``"int8"``, gradients in a quarter and points in half. They are rounded at random, without bias, by chances
+            that are addressed like all others, so that a replay rounds alike; see docs/messages.md for what it costs.
+            Bytes are saved where messages leave the process, with ``engine="mpi"`` and ``"ray"``.
         progress: show how far it is, on standard error, and in the end what :meth:`Run.diagnose` finds.
         functions: test functions, by name, whose averages the progress shows, as :meth:`Run.estimate` has them. They
             are evaluated beside the sampling, on as many draws as there is time for, and it shows on how many.
@@ -135,8 +141,8 @@ def sample(
     settings = Settings(
         steps=steps, workers=workers, servers=servers, max_staleness=max_staleness, policy=policy, seed=seed,
         burn_in=0 if burn_in is None else burn_in, thin=thin,
-        architecture=StaleGradients() if architecture is None else architecture, checkpoint_every=checkpoint_every,
-        on_store_error=on_store_error,
+        architecture=StaleGradients() if architecture is None else architecture, messages=messages,
+        checkpoint_every=checkpoint_every, on_store_error=on_store_error,
     )  # fmt: skip
     chosen = engine if engine is not None else "threads" if repeats is None else "inline"
     sampler = Harmonic() if kernel is None else kernel

@@ -121,7 +121,9 @@ def lose_connection(ports, last):
 
     worker = Worker(model, SEED, verdict.server, verdict.place)
     with contextlib.suppress(ConnectionAbortedError):
-        RankWorker([Membership(Connection(channel, 0, model), worker, verdict.incarnation)], check).run(0.0)
+        RankWorker(
+            [Membership(Connection(channel, 0, model, at_server=False), worker, verdict.incarnation)], check
+        ).run(0.0)
 
 
 def usage(pid):

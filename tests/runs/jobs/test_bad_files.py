@@ -14,7 +14,7 @@ GOOD = MODEL + KERNEL + STEPS
 
 KEYS = (
     "A job takes: model, kernel, steps, workers, servers, max_staleness, policy, seed, burn_in, thin, "
-    "architecture, checkpoint_every, on_store_error, warmup, engine, engines, observers, store."
+    "architecture, messages, checkpoint_every, on_store_error, warmup, engine, engines, observers, store."
 )
 
 BAD = {
@@ -226,7 +226,8 @@ def test_a_bad_table_in_a_store(table, message):
 
 SETTING_ERRORS = {
     "steps": 0, "workers": 0, "servers": 1.5, "max_staleness": -1, "policy": "hold", "seed": -1, "burn_in": -2,
-    "thin": 0, "architecture": {"name": "Elastic", "rho": -1.0}, "checkpoint_every": -1.0, "on_store_error": "cry",
+    "thin": 0, "architecture": {"name": "Elastic", "rho": -1.0}, "messages": "bytes",
+    "checkpoint_every": -1.0, "on_store_error": "cry",
 }  # fmt: skip
 
 

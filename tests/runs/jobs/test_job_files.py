@@ -38,6 +38,7 @@ engine = "inline"
 store = "runs/first"
 checkpoint_every = 5
 on_store_error = "continue"
+messages = "bfloat16"
 
 [model]
 function = "stalegrad.datasets.models:gaussian"
@@ -67,7 +68,8 @@ def test_little_need_be_said(write_job):
     assert arguments == {
         "kernel": sg.SGLD(step_size=1e-4), "engine": Threads(), "steps": 40, "servers": 1, "workers": 1,
         "max_staleness": None, "policy": "drop", "seed": 0, "burn_in": None, "thin": 1,
-        "warmup": "auto", "architecture": None, "checkpoint_every": 60.0, "on_store_error": "stop",
+        "warmup": "auto", "architecture": None, "messages": "float32", "checkpoint_every": 60.0,
+        "on_store_error": "stop",
     }  # fmt: skip
 
 
@@ -82,7 +84,7 @@ def test_all_can_be_said(write_job):
         "kernel": sg.SGHMC(friction=10, step_size=Inverse(1e-2, 1e-3)), "engine": Inline(compute=LogNormal(0.02)),
         "steps": 400, "servers": 2, "workers": 3, "max_staleness": 16, "policy": "wait", "seed": 5, "burn_in": 100,
         "thin": 3, "warmup": "auto", "architecture": None, "store": path.parent / "runs" / "first",
-        "checkpoint_every": 5, "on_store_error": "continue",
+        "messages": "bfloat16", "checkpoint_every": 5, "on_store_error": "continue",
     }  # fmt: skip
 
 

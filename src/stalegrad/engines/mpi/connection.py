@@ -24,13 +24,15 @@ class Connection:
     Args:
         channel: to the other end.
         peer: the rank there.
-        potential: the model, for the size and type of a point.
+        potential: the model, for the size and type of a point, and for how it travels.
+        at_server: whether this is the server's end, which sends points and receives gradients.
     """
 
-    def __init__(self, channel: Transfers, peer: int, potential: Potential) -> None:
+    def __init__(self, channel: Transfers, peer: int, potential: Potential, *, at_server: bool) -> None:
         self.channel, self._peer = channel, peer
-        self.outgoing = Packet(potential.size, potential.dtype)
-        self.incoming = Packet(potential.size, potential.dtype)
+        point, gradient = potential.wire.point, potential.wire.gradient
+        self.outgoing = Packet(potential.size, potential.dtype, point if at_server else gradient)
+        self.incoming = Packet(potential.size, potential.dtype, gradient if at_server else point)
         self._sending = channel.sender(peer, _TAG, self.outgoing.whole)
         self.receiving = self._receiver(self.incoming)
         self.awaited = m.IDLE
@@ -76,6 +78,7 @@ class Connection:
 
     def send(self) -> None:
         """Send ``outgoing``, with its vector. What it held before has been received: it was answered."""
+        self.outgoing.pack()
         self.outgoing.seal()
         self.channel.start(self._sending)
 

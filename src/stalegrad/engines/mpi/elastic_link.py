@@ -53,7 +53,7 @@ class JoinedWorker:
 
     def __init__(self, candidate: Candidate, potential: Potential, heartbeat: float) -> None:
         self.channel = SocketChannel(candidate.connection, Packet(potential.size, potential.dtype).room.nbytes)
-        self.connection = Connection(self.channel, 0, potential)
+        self.connection = Connection(self.channel, 0, potential, at_server=True)
         self.heartbeats = HeartbeatExchange(self.channel, heartbeat / BEATS)
 
 

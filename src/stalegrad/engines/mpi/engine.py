@@ -166,9 +166,11 @@ class MPI(Engine):
         return []
 
     def _connection(self, job: Job, team: RankTeam, peer: int, incoming: Wire) -> Connection:
+        at_server = incoming.direction == TO_SERVER
         if self.hostile is None:
-            return Connection(team.channel, peer, job.potential)
-        return HostileConnection(team.channel, peer, job.potential, HostileWire(self.hostile, incoming))
+            return Connection(team.channel, peer, job.potential, at_server=at_server)
+        wire = HostileWire(self.hostile, incoming)
+        return HostileConnection(team.channel, peer, job.potential, wire, at_server=at_server)
 
     def _library(self) -> "ModuleType":
         """The file that imports mpi4py, and with it starts MPI."""

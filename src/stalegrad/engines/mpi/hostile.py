@@ -27,10 +27,13 @@ class HostileConnection(Connection):
         peer: the rank there.
         potential: the model, for the size and type of a point.
         wire: what befalls them.
+        at_server: whether this is the server's end.
     """
 
-    def __init__(self, channel: "Channel", peer: int, potential: Potential, wire: HostileWire) -> None:
-        super().__init__(channel, peer, potential)
+    def __init__(
+        self, channel: "Channel", peer: int, potential: Potential, wire: HostileWire, *, at_server: bool
+    ) -> None:
+        super().__init__(channel, peer, potential, at_server=at_server)
         self._wire, self._landing = wire, Packet(potential.size, potential.dtype)
         channel.free_requests(self.receiving)
         self.receiving = self._receiver(self._landing)

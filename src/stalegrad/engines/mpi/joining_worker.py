@@ -71,7 +71,7 @@ def work(job: Job, folder: Path, heartbeat: float, slow: Mapping[int, float]) ->
     beating = Heartbeat(heartbeats.exchange, heartbeat / BEATS)
     try:
         worker = Worker(job.potential, job.settings.seed, verdict.server, verdict.place)
-        membership = Membership(Connection(channel, 0, job.potential), worker, verdict.incarnation)
+        membership = Membership(Connection(channel, 0, job.potential, at_server=False), worker, verdict.incarnation)
         RankWorker([membership], check).run(slow.get(verdict.place, 0.0), may_be_ended=True)
     except KeyboardInterrupt:
         raise SystemExit(130) from None  # it leaves: the server gives its place to another

@@ -191,7 +191,7 @@ class MpiLink(Link):
             return None
         connection.awaited = m.IDLE
         if kind == m.DONE:
-            return m.get_delivery(header, worker, connection.incoming.vector)
+            return m.get_delivery(header, worker, connection.incoming.unpack())
         return Ready(worker, incarnation) if kind == m.READY else self._failure(connection, worker)
 
     def _is_awaited(self, connection: Connection, worker: int) -> bool:

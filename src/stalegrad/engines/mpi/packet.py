@@ -6,6 +6,7 @@ import numpy as np
 
 from stalegrad._internal.types import Array
 from stalegrad.engines import message as m
+from stalegrad.potentials.wire.formats import EXACT, Codec
 
 _TEXT = 16_000  # bytes that a text may have; tracebacks are cut to it
 
@@ -16,10 +17,11 @@ class Packet:
     Args:
         size: n.
         dtype: of points and gradients.
+        codec: how the vector travels: as it is, or packed, and then it has a place of its own besides.
     """
 
-    def __init__(self, size: int, dtype: Any) -> None:
-        vector = size * np.dtype(dtype).itemsize
+    def __init__(self, size: int, dtype: Any, codec: Codec = EXACT.point) -> None:
+        vector = codec.packed_bytes(size, np.dtype(dtype).itemsize)
         memory = np.zeros(2 * m.BYTES + max(vector, _TEXT), np.uint8)
         first = -memory.ctypes.data % m.BYTES
         self.room: Array = memory[first : first + m.BYTES + max(vector, _TEXT)]
@@ -29,8 +31,22 @@ class Packet:
         self.whole: Array = self.room[: m.BYTES + vector]
         """A message with a vector."""
         self.header = m.header_of(self.head.data)
-        self.vector: Array = self.whole[m.BYTES :].view(dtype)[None]
+        self._codec = codec if codec != EXACT.point else None
+        self._packed: Array = self.whole[m.BYTES :]
+        self.vector: Array = np.zeros((1, size), dtype) if self._codec else self._packed.view(dtype)[None]
+        """The vector that is sent, or that has come; put into and taken out of a message by the two methods below."""
         self.header[m.LENGTH] = vector
+
+    def pack(self) -> None:
+        """Put the vector into the message that is to be sent."""
+        if self._codec is not None:
+            self._codec.pack(self.vector[0], self._packed)
+
+    def unpack(self) -> Array:
+        """The vector of the message that has come, which is intact."""
+        if self._codec is not None:
+            self._codec.unpack(self._packed, self.vector[0])
+        return self.vector
 
     def set_text(self, text: str) -> Array:
         """A message with a text; of one that is too long, its beginning and its end."""

@@ -118,7 +118,7 @@ class RankWorker:
             connection.await_outgoing()
             self._current = membership
             membership.latest, membership.answered, membership.failure = count, False, None
-            return Work(membership.worker, count, connection.incoming.vector, connection.outgoing.vector)
+            return Work(membership.worker, count, connection.incoming.unpack(), connection.outgoing.vector)
         elif kind == m.WORK and incarnation == membership.incarnation and count == membership.latest:
             self._answer_again(membership)
         connection.post_receive()  # else it was for one that is no more, or long answered

@@ -21,6 +21,7 @@ from stalegrad._internal.types import Array
 from stalegrad.engines.checksum import checksum
 from stalegrad.engines.link import Arrival, Delivery, Failure, LastSeen, Link, Ready, Repairs
 from stalegrad.engines.ray.lanes import LaneAssignment
+from stalegrad.potentials.wire.formats import EXACT, WireFormat
 from stalegrad.protocol.admission import Assignment
 from stalegrad.protocol.server import Gradient
 
@@ -101,6 +102,7 @@ class CallLink(Link):
         held: seconds after which a call is answered even if there is no work.
         most_lanes: of a worker, however many it wants.
         pack: makes of a point what is sent of it.
+        wire: how points and gradients travel.
         clock: in seconds.
     """
 
@@ -112,10 +114,11 @@ class CallLink(Link):
         held: float = 5.0,
         most_lanes: int = 1,
         pack: Callable[[Point], Any] = lambda point: point.values,
+        wire: WireFormat = EXACT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._start_worker, self._end_worker, self._held = start_worker, end_worker, held
-        self._most_lanes, self._pack, self._clock = most_lanes, pack, clock
+        self._most_lanes, self._pack, self._wire, self._clock = most_lanes, pack, wire, clock
         self._lock = threading.Lock()
         self._sessions: dict[int, _Session] = {}
         self._arrivals: SimpleQueue[Arrival] = SimpleQueue()
@@ -135,7 +138,8 @@ class CallLink(Link):
         """Keep work for a worker. It gets all that is there when the loop next waits."""
         worker, wanted = assignment
         if self._point is None or not self._point.holds(wanted.version, point):
-            self._point = Point(wanted.version, point.copy(), source=point)
+            values = self._wire.point.packed(point) if self._wire.rounds else point.copy()
+            self._point = Point(wanted.version, values, source=point)
         self._point.readers.add(worker)
         with self._lock:
             self._sessions[worker].waiting.append((wanted, self._point))
@@ -193,7 +197,7 @@ class CallLink(Link):
 
     def exchange(self, call: Call, repairs: Repairs | None = None) -> Answer | None:
         """Enqueue a worker's results, unless they came before, and wait for its work; None if it is to end."""
-        call = _copied(call)
+        call = _copied(call, self._wire)
         with self._lock:
             session = self._sessions.get(call.worker)
             if session is None or session.incarnation != call.incarnation:
@@ -278,7 +282,8 @@ class CallLink(Link):
                 session.answer.notify_all()
 
 
-def _copied(call: Call) -> Call:
+def _copied(call: Call, wire: WireFormat) -> Call:
     """The call with copies of its gradients: those in shared memory are read-only, and stay while held."""
-    copies = ((seconds, gradient._replace(values=np.array(gradient.values))) for seconds, gradient in call.results)
+    copied = wire.gradient.unpacked if wire.rounds else np.array
+    copies = ((seconds, gradient._replace(values=copied(gradient.values))) for seconds, gradient in call.results)
     return call._replace(results=tuple(copies))

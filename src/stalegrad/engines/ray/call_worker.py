@@ -63,7 +63,8 @@ class CallWorker:
         if not self._waiting and (self._failed or not self._ask()):
             return None
         self._assignment, point = self._waiting.popleft()
-        np.copyto(self._point, point)  # it may be read-only, and models may not like that
+        codec = self._potential.wire.point
+        np.copyto(self._point, codec.unpacked(point))  # it may be read-only, and models may not like that
         lane, count, _ = self._assignment
         if lane not in self._workers:
             self._workers[lane] = Worker(self._potential, self._seed, self._chain, lane)
@@ -72,7 +73,7 @@ class CallWorker:
     def deliver(self, nanoseconds: int) -> None:
         """Keep the gradient for the next call."""
         assert self._assignment is not None
-        gradient = Gradient(*self._assignment, self._buffer())
+        gradient = Gradient(*self._assignment, self._potential.wire.gradient.packed(self._buffer()))
         self._results.append((nanoseconds * 1e-9, gradient))
 
     def fail(self, details: str) -> None:

@@ -139,7 +139,9 @@ class RemoteServer:
         past = asked.past
         self._status = ChainStatus() if past is None else ChainStatus.after(past)
         held = _CALL_HELD if policy.silence is None else min(_CALL_HELD, policy.silence / 4)
-        self.link = CallLink(start_worker, end_worker, held=held, most_lanes=task.most_lanes, pack=pack)
+        self.link = CallLink(
+            start_worker, end_worker, held=held, most_lanes=task.most_lanes, pack=pack, wire=asked.settings.wire
+        )
         server = LaneServer(asked.server(task.collector, self._status), asked.settings.workers, self.link.lanes)
         self._snapshots = Snapshots(task.collector)
         self._stop = threading.Event()

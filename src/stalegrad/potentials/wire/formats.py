@@ -15,6 +15,9 @@ from stalegrad.potentials.wire import packing, rounding
 Messages = Literal["float32", "bfloat16", "int8"]
 
 
+_LENGTH = 8  # bytes
+
+
 class Counter(NamedTuple):
     """The address of a rounding for compiled code: words 1, 2 and 3 of Philox's counter."""
 
@@ -51,6 +54,14 @@ class Codec:
         """What a vector of this size takes."""
         return size * itemsize
 
+    def packed(self, values: Array) -> Array:
+        """A rounded vector (1, n) as an array that tells how long it was; the vector itself where nothing is packed."""
+        return values
+
+    def unpacked(self, packed: Array) -> Array:
+        """The vector (1, n) again."""
+        return packed
+
     def pack(self, values: Array, out: Array) -> None:
         """Write a rounded vector (n,) as bytes, (its packed bytes,) of uint8."""
         out[...] = values.view(np.uint8)
@@ -60,7 +71,25 @@ class Codec:
         out.view(np.uint8)[...] = packed
 
 
-class BFloat16(Codec):
+class Packing(Codec):
+    """A codec that does something. What it packs for itself is the vector's length, in eight bytes, and its bytes."""
+
+    def packed(self, values: Array) -> Array:
+        """Length and bytes, (its packed bytes + 8,) of uint8."""
+        size = values.shape[1]
+        packed = np.empty(_LENGTH + self.packed_bytes(size), np.uint8)
+        packed[:_LENGTH].view(np.int64)[0] = size
+        self.pack(values[0], packed[_LENGTH:])
+        return packed
+
+    def unpacked(self, packed: Array) -> Array:
+        """A vector of its own, whatever memory the bytes are in."""
+        out = np.empty((1, int(packed[:_LENGTH].view(np.int64)[0])), np.float32)
+        self.unpack(packed[_LENGTH:], out[0])
+        return out
+
+
+class BFloat16(Packing):
     """The upper halves of float32 numbers: two bytes a parameter."""
 
     def round(self, values: Array, out: Array, seed: int, counter: Counter) -> Array:
@@ -81,7 +110,7 @@ class BFloat16(Codec):
         packing.unpack_bfloat16(packed.view(np.uint16), out)
 
 
-class Int8(Codec):
+class Int8(Packing):
     """Whole numbers from −127 to 127 times a power of two that 128 parameters share: a byte a parameter."""
 
     def round(self, values: Array, out: Array, seed: int, counter: Counter) -> Array:
@@ -125,7 +154,7 @@ class WireFormat:
 EXACT = WireFormat("float32", Codec(), Codec())
 """Nothing is rounded."""
 
-FORMATS: dict[Messages, WireFormat] = {
+FORMATS: dict[str, WireFormat] = {
     "float32": EXACT,
     "bfloat16": WireFormat("bfloat16", BFloat16("bfloat16"), BFloat16("bfloat16")),
     "int8": WireFormat("int8", BFloat16("bfloat16"), Int8("int8")),

@@ -36,6 +36,7 @@ _INFINITE = np.uint32(0x7F800000)
 _QUIET = np.uint32(0x00400000)
 _SIGN = np.uint32(0x80000000)
 _LARGEST = np.uint32(0x7F7F0000)
+_LARGEST_EXPONENT = 122  # of a scale
 _MANTISSA_OF_127 = np.uint32(0x7E0000)  # 127 = (1 + 63/64) · 2⁶
 
 
@@ -67,7 +68,7 @@ def _up_or_cut(u, word):  # type: ignore[no-untyped-def]
 
 @compiled
 def round_bfloat16(values, out, seed, c1, c2, c3):  # type: ignore[no-untyped-def]
-    """out ← r(values), (R, n) of float32; row r has the repetition of the counter plus r. They may be the same array."""
+    """out ← r(values), (R, n) of float32; row r is of repetition r from the counter's on. Both may be one array."""
     k0, k1 = key_words(seed)
     words = stack_array(np.uint32, TILE)
     for r in range(values.shape[0]):
@@ -101,7 +102,7 @@ def power_of_two(e):  # type: ignore[no-untyped-def]
 
 @compiled
 def round_int8(values, out, seed, c1, c2, c3):  # type: ignore[no-untyped-def]
-    """out ← r(values), (R, n) of float32; row r has the repetition of the counter plus r. They may be the same array."""
+    """out ← r(values), (R, n) of float32; row r is of repetition r from the counter's on. Both may be one array."""
     k0, k1 = key_words(seed)
     words = stack_array(np.uint32, TILE)
     for r in range(values.shape[0]):
@@ -116,8 +117,9 @@ def round_int8(values, out, seed, c1, c2, c3):  # type: ignore[no-untyped-def]
                 continue
             fill_words(words, k0, k1, counter, low // TILE, count)
             scale, inverse = power_of_two(e), power_of_two(-e)
+            most = np.float32(63) if e == _LARGEST_EXPONENT else np.float32(127)  # 64 times that scale is infinite
             for i in range(count):
-                x = row[low + i] * inverse  # exact, as everything here is but for the chance
+                x = min(max(row[low + i] * inverse, -most), most)  # exact, as everything here is but for the chance
                 whole = np.floor(x)
                 chance = np.float32(np.int32(words[i] >> np.uint32(8))) * np.float32(2.0**-24)
                 into[low + i] = (whole + (np.float32(1) if chance < x - whole else np.float32(0))) * scale
