@@ -21,6 +21,7 @@ def calibration(*trips, **changes):
         "servers": 1,
         "parameters": 1000,
         "message_bytes": 4000,
+        "wire_bytes": (4000, 4000),
         "n_data": 10_000,
         "batch_size": 100,
         "gradients": {50: 6e-3, 100: 10e-3, 200: 18e-3, 400: 34e-3},

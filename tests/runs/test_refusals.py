@@ -96,6 +96,7 @@ NUMBERS = [
     *real_numbers(lambda v: lambda: sg.Exponential(1.0, factors=[1.0, v]), "factors", "> 0", [0, -1, None]),
     *real_numbers(lambda v: lambda: sg.Network(latency=v), "latency", "≥ 0", [-1, None]),
     *real_numbers(lambda v: lambda: sg.Network(message_bytes=v), "message_bytes", "≥ 0", [-1, None]),
+    *real_numbers(lambda v: lambda: sg.Network(gradient_bytes=v), "gradient_bytes", "≥ 0", [-1]),
     *[case for case in real_numbers(lambda v: lambda: sg.Network(bandwidth=v), "bandwidth", "> 0", [0, -1, None])
       if case[2] != inf],
     *real_numbers(lambda v: simulate(compute=v), "compute", "≥ 0", [-1, None]),

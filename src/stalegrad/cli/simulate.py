@@ -11,6 +11,7 @@ from rich.text import Text
 from stalegrad.cli.common import Seed, console, written
 from stalegrad.engines.simulation import Constant, Exponential, Law, LogNormal, Network
 from stalegrad.kernels.noise import MAX_WORKERS
+from stalegrad.potentials.wire import wire_format
 from stalegrad.protocol.admission import Policy
 
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ class LawName(StrEnum):
     constant = "constant"
     exponential = "exponential"
     lognormal = "lognormal"
+
+
+class MessageName(StrEnum):
+    """How points and gradients travel."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    int8 = "int8"
 
 
 class PolicyName(StrEnum):
@@ -44,7 +53,8 @@ def simulate(
     update: Annotated[float, typer.Option(help="Seconds of an update on the server.", min=0)] = 0.001,
     latency: Annotated[float, typer.Option(help="Seconds that a message travels.", min=0)] = 5e-5,
     bandwidth: Annotated[float, typer.Option(help="Bytes a second of the server's link, each way.")] = 1.25e9,
-    parameters: Annotated[int, typer.Option(help="Parameters of the model; 4 bytes each.", min=1)] = 431_080,
+    parameters: Annotated[int, typer.Option(help="Parameters of the model.", min=1)] = 431_080,
+    messages: Annotated[MessageName, typer.Option(help="How they travel.")] = MessageName.float32,
     max_staleness: Annotated[int | None, typer.Option(help="Bound on the staleness; none by default.", min=0)] = None,
     policy: Annotated[PolicyName, typer.Option(help="What happens at the bound.")] = PolicyName.drop,
     steps: Annotated[int, typer.Option(help="Updates to simulate for each number of workers.", min=100)] = 20_000,
@@ -63,7 +73,7 @@ def simulate(
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     counts = scaling.worker_numbers(max_workers)
-    network = Network(latency=latency, bandwidth=bandwidth, message_bytes=4 * parameters)
+    network = Network(latency, bandwidth, *wire_format(messages.value).message_bytes(parameters))
 
     def law_of(workers: int) -> Law:
         slow = round(stragglers * workers)
@@ -92,13 +102,14 @@ def simulate(
         )  # fmt: skip
     console.print(table)
     mean = scaling.mean_seconds(law_of(1), 1, seed)
-    said = scaling.in_a_sentence(predictions, transfer=network.transfer, update=update, gradient=mean)
+    said = scaling.in_a_sentence(predictions, transfer=network.longer_transfer, update=update, gradient=mean)
     console.print(Text(said))
     if out is not None:
         settings: dict[str, Any] = {
             "compute": compute, "law": law.value, "variation": variation, "stragglers": stragglers,
             "straggler_factor": straggler_factor, "update": update, "latency": latency, "bandwidth": bandwidth,
-            "parameters": parameters, "max_staleness": max_staleness, "policy": chosen, "steps": steps, "seed": seed,
+            "parameters": parameters, "messages": messages.value, "max_staleness": max_staleness, "policy": chosen,
+            "steps": steps, "seed": seed,
         }  # fmt: skip
         written(*scaling.save(predictions, settings, out))
 

@@ -46,7 +46,8 @@ class Calibration:
         cores: that this process may use.
         servers: S of those runs.
         parameters: n.
-        message_bytes: of θ and of a gradient.
+        message_bytes: of θ and of a gradient in memory.
+        wire_bytes: of a point and of a gradient as they travel.
         n_data: N.
         batch_size: J.
         gradients: seconds of a gradient computed in this thread, by minibatch size: medians.
@@ -63,6 +64,7 @@ class Calibration:
     servers: int
     parameters: int
     message_bytes: int
+    wire_bytes: tuple[int, int]
     n_data: int
     batch_size: int
     gradients: dict[int, float]
@@ -163,6 +165,7 @@ def calibrate(
         servers=job.settings.servers,
         parameters=potential.size,
         message_bytes=potential.size * potential.dtype.itemsize,
+        wire_bytes=job.settings.wire.message_bytes(potential.size, potential.dtype.itemsize),
         n_data=potential.n_data,
         batch_size=potential.batch_size,
         gradients=gradients,

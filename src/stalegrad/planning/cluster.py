@@ -23,9 +23,10 @@ class Cluster:
 
     def network(self, calibration: Calibration) -> Network:
         """The link of a server: what an exchange takes on one machine, and on top of it what the wire takes."""
-        return Network(self.latency + calibration.exchange / 2, self.bandwidth, calibration.message_bytes)
+        latency, messages = self.latency + calibration.exchange / 2, calibration.wire_bytes
+        return Network(latency, self.bandwidth, *messages)
 
     def overhead(self, calibration: Calibration) -> float:
         """Seconds of a lone worker's round trip that are not its gradient."""
         network = self.network(calibration)
-        return 2 * (network.latency + network.transfer) + calibration.alone.served
+        return 2 * network.latency + network.transfer + network.gradient_transfer + calibration.alone.served

@@ -169,9 +169,9 @@ def link_of(calibration: Calibration, machines: Machines, servers: int, workers:
     together = ceil(servers / machines.count)
     own = max(0, machines.cores // together - 1)  # cores of its machine that a server has for workers
     away = 0.0 if workers == 1 else max(0, workers - own) / workers
-    share = calibration.message_bytes * away * together
+    point, gradient = (each * away * together for each in calibration.wire_bytes)
     latency = calibration.exchange / 2 + away * machines.latency
-    return Network(latency, machines.bandwidth, share), away, together
+    return Network(latency, machines.bandwidth, point, gradient), away, together
 
 
 def _memory(calibration: Calibration, machines: Machines, servers: int, workers: int, together: int) -> float:

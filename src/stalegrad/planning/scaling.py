@@ -79,8 +79,8 @@ def in_a_sentence(predictions: Sequence["Prediction"], *, transfer: float, updat
     if first.bottleneck == "link":
         return (
             f"{count} the server's link is full: a message occupies it for {duration(transfer)}, so that no more than "
-            f"{1 / transfer:,.0f} gradients a second come in. More workers only make them staler; a faster link, or "
-            "another chain with a server of its own, helps."
+            f"{1 / transfer:,.0f} gradients a second come in. More workers only make them staler; a faster link, "
+            "smaller messages (messages='int8'), or another chain with a server of its own, helps."
         )
     if first.bottleneck == "server":
         return (
@@ -136,7 +136,7 @@ def predict(
         return trace.chains[0]
 
     alone = updates_per_second(run(1))
-    transfer, waits = (network or Network()).transfer, policy == "wait" and max_staleness is not None
+    transfer, waits = (network or Network()).longer_transfer, policy == "wait" and max_staleness is not None
     seconds = {count: mean_seconds(law(count), count, seed) for count in workers}
     return [_prediction(count, run(count), alone, update, transfer, seconds[count], waits) for count in workers]
 

@@ -16,6 +16,7 @@ FALSE_ALARM = 1e-6
 LIMIT = stats.norm.isf(FALSE_ALARM / 2)
 FREE = Network()
 SLOW_LINK = Network(latency=0.03, bandwidth=1e6, message_bytes=1e5)  # a message occupies it for 0.1 s
+UNEVEN = Network(latency=0.03, bandwidth=1e6, message_bytes=5e4, gradient_bytes=2e5)
 
 
 def chain_of(**settings):
@@ -57,7 +58,9 @@ class TestDeterminism:
 
 class TestTakingTurns:
     @pytest.mark.parametrize("workers", [1, 2, 3, 7, 32])
-    @pytest.mark.parametrize("link", [FREE, Network(latency=0.2), SLOW_LINK], ids=["free", "latency", "slow"])
+    @pytest.mark.parametrize(
+        "link", [FREE, Network(latency=0.2), SLOW_LINK, UNEVEN], ids=["free", "latency", "slow", "uneven"]
+    )
     @pytest.mark.parametrize(("seconds", "busy"), [(1.0, 0.0), (1.0, 0.1), (0.1, 1.0), (0.0, 0.3), (1 / 3, 1 / 7)])
     def test_the_closed_form_is_the_simulation(self, workers, link, seconds, busy):
         """Whatever limits the rate: workers, link or server."""
@@ -96,10 +99,12 @@ class TestRates:
 
     @pytest.mark.parametrize("workers", [1, 2, 5, 20, 100])
     @pytest.mark.parametrize("busy", [0.0, 0.05, 0.5])
-    @pytest.mark.parametrize("link", [FREE, Network(latency=0.25), SLOW_LINK], ids=["free", "latency", "slow"])
+    @pytest.mark.parametrize(
+        "link", [FREE, Network(latency=0.25), SLOW_LINK, UNEVEN], ids=["free", "latency", "slow", "uneven"]
+    )
     def test_constant_times(self, workers, busy, link):
-        cycle = 1.0 + busy + 2 * link.latency + 2 * link.transfer
-        expected = max(cycle / workers, busy, link.transfer)
+        cycle = 1.0 + busy + 2 * link.latency + link.transfer + link.gradient_transfer
+        expected = max(cycle / workers, busy, link.transfer, link.gradient_transfer)
         assert self.seconds_per_update(workers, Constant(1.0), link, busy) == pytest.approx(expected, rel=1e-9)
 
     @pytest.mark.parametrize("law", [Exponential(1.0), LogNormal(1.0)])

@@ -86,3 +86,5 @@ def test_a_number_means_a_constant_and_a_latency():
 def test_a_message_occupies_the_link_for_its_size_over_the_bandwidth():
     assert Network(bandwidth=1e9, message_bytes=4e6).transfer == 4e-3
     assert Network(message_bytes=4e6).transfer == 0
+    uneven = Network(bandwidth=1e9, message_bytes=2e6, gradient_bytes=1e6)
+    assert (uneven.transfer, uneven.gradient_transfer, uneven.longer_transfer) == (2e-3, 1e-3, 2e-3)

@@ -118,7 +118,8 @@ class Cluster:
         for first in range(0, steps, BLOCK_ROWS):
             step = np.arange(first, min(first + BLOCK_ROWS, steps), dtype=np.int64)
             times = np.empty(len(step))
-            _times_of_turns(first, float(self._law.value), link.latency, link.transfer, self._busy, free, ready, times)
+            transfers = link.gradient_transfer, link.transfer
+            _times_of_turns(first, float(self._law.value), link.latency, transfers, self._busy, free, ready, times)
             rows = unchecked(
                 worker=(step % workers).astype(np.int32),
                 count=step // workers,
@@ -150,10 +151,11 @@ class Cluster:
     def _events(self, chain: int, steps: int) -> Iterator[tuple[ChainTrace, int]]:
         """The rows of a chain, and how many versions before the last one the oldest gradient under way has read.
 
-        All messages have one size and one latency, so each queue serves in the order in which gradients are ready. Of
-        gradients that are ready at once, the one that was asked for first comes first.
+        All messages of a direction have one size and one latency, so each queue serves in the order in which gradients
+        are ready. Of gradients that are ready at once, the one that was asked for first comes first.
         """
         latency, transfer, busy = self._link.latency, self._link.transfer, self._busy
+        gradient_transfer = self._link.gradient_transfer
         admission, law, seed = Admission(self._bound, self._policy), self._law, self._seed
         incoming_free = server_free = outgoing_free = 0.0
         trace = TraceBuilder()
@@ -173,7 +175,7 @@ class Cluster:
         send(0.0)
         while admission.version < steps:
             time, _, assignment, seconds = heappop(ready)
-            incoming_free = max(time + latency, incoming_free) + transfer
+            incoming_free = max(time + latency, incoming_free) + gradient_transfer
             landing = admission.land(assignment.worker)
             server_free = max(incoming_free, server_free) + (busy if landing.accepted else 0.0)
             row = assignment.worker, assignment.count, landing.staleness, landing.accepted, np.nan, server_free
@@ -186,14 +188,14 @@ class Cluster:
 
 
 @compiled
-def _times_of_turns(first, seconds, latency, transfer, busy, free, ready, times):  # type: ignore[no-untyped-def]
+def _times_of_turns(first, seconds, latency, transfers, busy, free, ready, times):  # type: ignore[no-untyped-def]
     """When each update from ``first`` on is done: the queues of :meth:`Cluster._events` for one order of arrival.
 
     Args:
         first: number of the first update.
         seconds: for a gradient.
         latency: of the link.
-        transfer: seconds that a message occupies it.
+        transfers: seconds that a gradient occupies it, and a point.
         busy: seconds for an update.
         free: from when on the incoming link, the server and the outgoing link are free; it is kept up to date.
         ready: when each worker's gradient is computed; likewise.
@@ -202,9 +204,9 @@ def _times_of_turns(first, seconds, latency, transfer, busy, free, ready, times)
     incoming_free, server_free, outgoing_free = free[0], free[1], free[2]
     for step in range(times.size):
         worker = (first + step) % ready.size
-        incoming_free = max(ready[worker] + latency, incoming_free) + transfer
+        incoming_free = max(ready[worker] + latency, incoming_free) + transfers[0]
         server_free = max(incoming_free, server_free) + busy
-        outgoing_free = max(server_free, outgoing_free) + transfer
+        outgoing_free = max(server_free, outgoing_free) + transfers[1]
         ready[worker] = outgoing_free + latency + seconds
         times[step] = server_free
     free[0], free[1], free[2] = incoming_free, server_free, outgoing_free

@@ -156,22 +156,36 @@ class Network:
         latency: seconds one way.
         bandwidth: bytes a second each way.
         message_bytes: size of θ and of a gradient.
+        gradient_bytes: of a gradient, where that is another; None for the same.
     """
 
     latency: float = 0.0
     bandwidth: float = inf
     message_bytes: float = 0.0
+    gradient_bytes: float | None = None
 
     def __post_init__(self) -> None:
         real_number("latency", self.latency, least=0)
         real_number("message_bytes", self.message_bytes, least=0)
+        if self.gradient_bytes is not None:
+            real_number("gradient_bytes", self.gradient_bytes, least=0)
         if self.bandwidth != inf:
             real_number("bandwidth", self.bandwidth, above=0)
 
     @property
     def transfer(self) -> float:
-        """Seconds that a message occupies the link."""
+        """Seconds that a point occupies the link."""
         return self.message_bytes / self.bandwidth
+
+    @property
+    def gradient_transfer(self) -> float:
+        """Seconds that a gradient occupies the link."""
+        return self.transfer if self.gradient_bytes is None else self.gradient_bytes / self.bandwidth
+
+    @property
+    def longer_transfer(self) -> float:
+        """Seconds that an exchange occupies the direction which it occupies longer."""
+        return max(self.transfer, self.gradient_transfer)
 
 
 def as_law(name: str, value: Any) -> Law:

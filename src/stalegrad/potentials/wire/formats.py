@@ -150,6 +150,14 @@ class WireFormat:
         """Whether anything is rounded at all."""
         return self.name != "float32"
 
+    def message_bytes(self, size: int, itemsize: int = 4) -> tuple[int, int]:
+        """Those of a point and of a gradient of n parameters.
+
+        >>> wire_format("int8").message_bytes(431_080)
+        (862160, 437816)
+        """
+        return self.point.packed_bytes(size, itemsize), self.gradient.packed_bytes(size, itemsize)
+
 
 EXACT = WireFormat("float32", Codec(), Codec())
 """Nothing is rounded."""
