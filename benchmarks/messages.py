@@ -1,0 +1,207 @@
+"""What rounded messages cost and save: bytes, the time to round and pack, bias, and gradients a second over a link.
+
+*Cost* is processor time to round, pack and unpack a vector of n float32. *Bias* is that of posterior means, in standard
+deviations, and of variances, of a logistic regression whose runs differ in ``messages=`` alone: the worst coordinate's
+distance from the run with exact messages, beside its standard error, over R repetitions of the same trace. *Link* is
+how many gradients a second reach a chain of n parameters with W workers on MPI, over the loopback of a network
+namespace that this program makes and limits with ``tc`` (it needs the right to), and on Ray over the plain loopback.
+
+    python benchmarks/messages.py [--parts cost bias mpi ray] [--gigabits 1 10] [--json FILE]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import harness
+import stalegrad as sg
+from a9a_like import synthetic
+from hostile_link import Quadratic
+from stalegrad.potentials.wire.formats import FORMATS, Counter
+
+PARTS = ("cost", "bias", "mpi", "ray")
+_MARK = "figures "
+_MILLISECONDS = 10.0
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """What the command line says."""
+    parser = argparse.ArgumentParser(description="Rounded messages beside exact ones.")
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--parameters", type=int, default=431_080)
+    parser.add_argument("--gigabits", type=float, nargs="+", default=[1.0, 10.0], help="a second, of the link")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--updates", type=int, default=300, help="of a run (default %(default)s)")
+    parser.add_argument("--repeats", type=int, default=512, help="of the runs that show bias (default %(default)s)")
+    parser.add_argument("--measure", choices=("mpi", "ray"), help=argparse.SUPPRESS)
+    harness.add_arguments(parser, rounds=3)
+    return harness.parse(parser, given, parts=["cost", "bias"], repeats=64, rounds=1)
+
+
+def cost(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Milliseconds of processor time, the best of some calls."""
+    values = np.random.Generator(np.random.Philox(key=1)).standard_normal((1, given.parameters)).astype(np.float32)
+    rows = []
+    for name in ("bfloat16", "int8"):
+        codec, out = FORMATS[name].gradient, np.empty_like(values)
+        packed, back = np.empty(codec.packed_bytes(given.parameters), np.uint8), np.empty_like(values)
+        calls = {
+            "round": lambda c=codec, o=out: c.round(values, o, 1, Counter.of_point(0, 1, 0)),
+            "pack": lambda c=codec, o=out, p=packed: c.pack(o[0], p),
+            "unpack": lambda c=codec, p=packed, b=back: c.unpack(p, b[0]),
+        }
+        rows.append({"messages": name, **{what: _best(call) for what, call in calls.items()}})
+    return rows
+
+
+def _best(call: Any, calls: int = 20) -> float:
+    call()
+    seconds = []
+    for _ in range(calls):
+        begun = time.process_time()
+        call()
+        seconds.append(time.process_time() - begun)
+    return 1e3 * min(seconds)
+
+
+def bias(given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Of means and variances, beside exact messages; with eight workers, whose gradients are seven updates old."""
+    data = synthetic(2_000, seed=3)
+    model = sg.potentials.Logistic(data.dense, data.y, prior_scale=1.0, batch_size=50)
+    kernel, steps = sg.SGHMC(step_size=0.02, friction=5.0), 600
+    start = sg.potentials.find_mode(model)
+    drawn = {
+        name: np.asarray(
+            sg.sample(
+                model, kernel, steps=steps, workers=8, repeats=given.repeats, burn_in=steps - 1, initial=start, seed=1,
+                messages=name, warmup=None, progress=False,
+            ).draws
+        ).reshape(given.repeats, -1).astype(np.float64)
+        for name in FORMATS
+    }  # fmt: skip
+    exact = drawn.pop("float32")
+    deviation, rows = exact.std(axis=0), []
+    for name, draws in drawn.items():
+        mean = np.abs(draws.mean(axis=0) - exact.mean(axis=0)) / deviation
+        ratio = draws.var(axis=0) / exact.var(axis=0)
+        rows.append(
+            {
+                "messages": name, "mean_worst": float(mean.max()), "variance_mean_ratio": float(ratio.mean()),
+                "variance_worst": float(np.abs(ratio - 1).max()), "mean_error": float(np.sqrt(2 / given.repeats)),
+                "variance_error": float(np.sqrt(4 / given.repeats)), "coordinates": int(deviation.size),
+                "repeats": given.repeats,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def rates(engine: Any, given: argparse.Namespace) -> dict[str, list[float]]:
+    """Gradients a second of each format, by turns, and whether all replayed."""
+    model = Quadratic(given.parameters, _MILLISECONDS / 1e3)
+    found: dict[str, list[float]] = {name: [] for name in FORMATS}
+    for seed in range(given.rounds):
+        for name in FORMATS:
+            run = sg.sample(
+                model, sg.SGLD(step_size=1e-6), steps=given.updates, workers=given.workers, thin=given.updates // 3,
+                seed=seed, engine=engine, messages=name, warmup=None, progress=False,
+            )  # fmt: skip
+            (chain,), skip = run.trace.chains, given.updates // 4
+            assert chain.time is not None
+            again = sg.replay(run.trace, Quadratic(given.parameters, 0.0))
+            assert np.array_equal(again.draws, run.draws), "a run did not replay"
+            found[name].append(float((given.updates - 1 - skip) / (chain.time[-1] - chain.time[skip])))
+    return found
+
+
+def over_a_link(given: argparse.Namespace, gigabits: float) -> dict[str, Any]:
+    """The rates on MPI, all messages through a loopback of this speed."""
+    mpiexec = Path(sys.executable).parent / "mpiexec"
+    words = ["--measure", "mpi", "--workers", given.workers, "--updates", given.updates, "--rounds", given.rounds]
+    words += ["--parameters", given.parameters]
+    ranks = [mpiexec, "-localhost", "127.0.0.1", "-n", given.workers + 1, sys.executable, "-m", "mpi4py", __file__]
+    limit = f"tc qdisc add dev lo root tbf rate {gigabits}gbit burst 1mb limit 256mb"
+    script = f'ip link set lo mtu 9000 up && {limit} && exec "$@"'
+    command = ["unshare", "--net", "sh", "-c", script, "sh", *ranks, *words]
+    environment = os.environ | {"MPIR_CVAR_NOLOCAL": "1"}  # ranks of one machine would share memory otherwise
+    return {"engine": "mpi", "gigabits": gigabits, **_figures_of(command, environment)}
+
+
+def on_ray(given: argparse.Namespace) -> dict[str, Any]:
+    """The rates on Ray, in a process of its own."""
+    words = ["--measure", "ray", "--workers", given.workers, "--updates", given.updates, "--rounds", given.rounds]
+    command = [sys.executable, __file__, *words, "--parameters", given.parameters]
+    return {"engine": "ray", "gigabits": None, **_figures_of(command, dict(os.environ))}
+
+
+def _figures_of(command: Sequence[Any], environment: dict[str, str]) -> dict[str, Any]:
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith(_MARK))
+    figures: dict[str, Any] = json.loads(line.removeprefix(_MARK))
+    return figures
+
+
+def measure_here(given: argparse.Namespace) -> None:
+    """What the ranks of :func:`over_a_link`, or the process of :func:`on_ray`, do."""
+    if given.measure == "ray":
+        from hostile_link import ray_on_loopback
+
+        with ray_on_loopback():
+            figures = rates(sg.engines.Ray(gradients_per_call=1, cpus_per_worker=0), given)
+    else:
+        figures = rates(sg.engines.MPI(everywhere=True), given)
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.rank:
+            return
+    print(_MARK + json.dumps(figures), flush=True)
+
+
+def main() -> None:
+    """Measure and report."""
+    given = arguments()
+    if given.measure:
+        measure_here(given)
+        return
+    console = Console(stderr=given.json == "-")
+    sizes = {name: wire.message_bytes(given.parameters) for name, wire in FORMATS.items()}
+    result: dict[str, Any] = {"parameters": given.parameters, "bytes": sizes}
+    if "cost" in given.parts:
+        result["cost"] = cost(given)
+        _show(console, "Milliseconds of processor time a message", result["cost"])
+    if "bias" in given.parts:
+        result["bias"] = bias(given)
+        _show(console, "Beside exact messages", result["bias"])
+    result["rates"] = [over_a_link(given, gigabits) for gigabits in given.gigabits if "mpi" in given.parts]
+    result["rates"] += [on_ray(given)] if "ray" in given.parts else []
+    if result["rates"]:
+        table = Table(title=f"Gradients a second, {given.workers} workers, {_MILLISECONDS:g} ms each (median)")
+        for heading in ("engine", "Gbit/s", *FORMATS):
+            table.add_column(heading, justify="right")
+        for row in result["rates"]:
+            speed = "-" if row["gigabits"] is None else f"{row['gigabits']:g}"
+            table.add_row(row["engine"], speed, *(f"{np.median(row[name]):.1f}" for name in FORMATS))
+        console.print(table)
+    harness.write_json(result, given.json)
+
+
+def _show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
+    table = Table(title=title)
+    for heading in rows[0]:
+        table.add_column(heading.replace("_", " "), justify="right")
+    for row in rows:
+        table.add_row(*(f"{value:.3g}" if isinstance(value, float) else str(value) for value in row.values()))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
