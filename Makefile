@@ -26,6 +26,9 @@ BENCH   := .venv-bench
 QUICK   ?=
 # The lowest versions that are allowed have an environment of their own, too. What they warn of is not for us to mend.
 LOWEST  := .venv-lowest
+# The site: examples at their full size, or SMALL=1 for the size of tests.
+SITE    := docs/_build/html
+SMALL   ?=
 LOWEST_TESTS := tests/_internal tests/analysis/plots tests/analysis/report tests/cli tests/datasets/test_files.py \
 	tests/kernels/test_recipe.py tests/potentials tests/protocol tests/runs tests/sklearn/test_use.py
 BENCH_OPTIONS ?=
@@ -36,9 +39,10 @@ SEED    ?= 0
 INPUTS  ?= 20000
 SOAK_OPTIONS ?=
 MUTATE_OPTIONS ?=
+DIST_OPTIONS ?=
 ORDER   ?= 1
 
-.PHONY: help demo test pytest test-long test-clusters test-browser test-again test-lowest test-alone mutate soak check-statistics lint format bench clean distclean
+.PHONY: help demo test pytest test-long test-clusters test-browser test-again test-lowest test-alone mutate soak check-statistics lint format bench docs dist clean distclean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,8 +100,15 @@ format: $(VENV)/.installed-test  ## rewrite the source in the project's format
 bench: $(BENCH)/.installed  ## time stalegrad beside its peers, in .venv-bench, and write docs/benchmarks.md (45 minutes; QUICK=1 to see that it runs)
 	$(BENCH)/bin/python benchmarks/suite.py $(if $(QUICK),--quick) $(BENCH_OPTIONS)
 
+docs: $(VENV)/.installed-docs  ## build the site in docs/_build/html and check it: every example and block of code is run (SMALL=1 for small sizes)
+	STALEGRAD_EXAMPLES=$(if $(SMALL),small,full) $(BIN)/python -m sphinx -b html -j 2 -W --keep-going -q docs $(SITE)
+	$(BIN)/python docs/check_site.py $(SITE)
+
+dist: $(VENV)/.installed-dist  ## build wheel and sdist in dist/, check them, and install the wheel with each extra into an empty environment
+	$(BIN)/python tests/distribution.py $(DIST_OPTIONS)
+
 clean:  ## remove caches and results; keep .venv
-	rm -rf $(DEMO) bench-output browser-output soak-output build dist .hypothesis .import_linter_cache .mutate .mypy_cache .numba_cache .pytest_cache .ruff_cache
+	rm -rf $(DEMO) bench-output browser-output soak-output build dist docs/_build docs/_generated docs/gallery docs/reference .hypothesis .import_linter_cache .mutate .mypy_cache .numba_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean  ## remove .venv, .venv-bench and .venv-lowest as well
@@ -117,6 +128,14 @@ $(VENV)/.installed-test: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-browser: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[browser]'
 	@touch $@ $(VENV)/.installed-test $(VENV)/.installed-demo
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[docs]'
+	@touch $@ $(VENV)/.installed-demo
+
+$(VENV)/.installed-dist: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install --quiet --no-compile --constraint constraints.txt --editable '.[dist]'
+	@touch $@ $(VENV)/.installed-demo
 
 $(BENCH)/.installed: pyproject.toml constraints.txt | $(BENCH)/bin/python
 	$(BENCH)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt --editable '.[bench]'

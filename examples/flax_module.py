@@ -1,11 +1,16 @@
-"""A Bayesian neural network written in Flax: a curve, seen on two stretches, and how sure the posterior is elsewhere.
+"""How sure is a network where there are no data?
+==============================================
 
-pip install 'stalegrad[examples]'
-python examples/flax_module.py
+A Bayesian neural network written in Flax: a curve, seen on two stretches, and how sure the posterior is elsewhere.
+``python examples/flax_module.py``, with the extra ``examples``.
 """
+
+# %%
+# A module, and its parameters as a pytree.
 
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 from flax import nnx
 
@@ -51,6 +56,7 @@ potential = sg.potentials.from_jax(log_prior, log_likelihood, data, params)
 kernel = sg.SGHMC(step_size=0.005, friction=2.0, integrator="splitting")
 run = sg.sample(potential, kernel, steps=6_000, servers=4, burn_in=1_000, thin=10, progress=False)
 
+# %%
 # 4. The curve of every draw, and how far they spread.
 grid = jnp.array([-2.0, 0.0, 2.0, 4.0])
 draws = run.draws.reshape(-1, potential.size)
@@ -58,3 +64,19 @@ curves = jax.vmap(lambda theta: nnx.merge(structure, potential.unravel(theta))(g
 print(f"{potential.size} parameters: {', '.join(potential.layout)}")
 for point, mean, spread in zip(grid, curves.mean(0), curves.std(0), strict=True):
     print(f"x = {point:4.1f}: {mean:5.2f} ± {spread:.2f}, {'seen' if 1 < abs(point) < 3 else 'not seen'}")
+
+# %%
+# Between the two stretches and beyond them the curves part: the posterior knows where it has seen nothing.
+
+fine = jnp.linspace(-4.5, 4.5, 181)
+curves = jax.vmap(lambda theta: nnx.merge(structure, potential.unravel(theta))(fine))(draws[::4])
+figure, axis = plt.subplots(figsize=(8.5, 4), constrained_layout=True)
+axis.plot(fine, np.asarray(curves[::40]).T, color="#4c72b0", alpha=0.15, lw=0.8)
+for share, alpha in ((0.5, 0.35), (0.9, 0.18)):
+    low, high = np.quantile(curves, [(1 - share) / 2, (1 + share) / 2], axis=0)
+    axis.fill_between(fine, low, high, color="#4c72b0", alpha=alpha, lw=0, label=f"{share:.0%} of the draws")
+axis.plot(fine, np.sin(2 * fine), "k--", lw=1, label="truth")
+axis.plot(data["x"], data["y"], "o", ms=3.5, color="#c44e52", label="data")
+axis.set(ylim=(-4, 4), xlabel="x", title="Sure where it has seen data, unsure elsewhere")
+axis.legend(frameon=False, ncols=2)
+plt.show()

@@ -1,11 +1,15 @@
-"""A sampler of your own in a file of your own: underdamped Langevin dynamics, checked and run like stalegrad's.
+"""How do I write a sampler of my own?
+===================================
 
-python examples/own_kernel.py
+Underdamped Langevin dynamics in a file of its own, checked and run like stalegrad's: ``python examples/own_kernel.py``.
 
 A kernel is a formula for one coordinate, what a chain carries, and the numbers in the formula. The compiled loop with
 its noise, replay, stores and job files follow. The update is linear, so its theory follows as well: step sizes are
 found for it, and runs are diagnosed. docs/samplers.md says more.
 """
+
+# %%
+# The formula, what a chain carries, and the numbers in the formula.
 
 import sys
 from dataclasses import dataclass
@@ -59,6 +63,9 @@ class ExactFriction(Linear):
         return keep, h, sqrt(self.temperature * (1 - keep**2))
 
 
+# %%
+# Checked against its own formula, its law on a Gaussian and its order; then run with three processes, and replayed.
+
 if __name__ == "__main__":
     # As a module, and not as __main__, so that traces, stores and job files can name it.
     sys.path.insert(0, str(Path(__file__).parent))
@@ -72,3 +79,19 @@ if __name__ == "__main__":
     mean, variance = model.posterior()
     print(f"replayed bit for bit: {np.array_equal(again.draws, run.draws)}")
     print(f"variance over that of the posterior: {(run.draws[0].var(axis=0) / variance).round(2)}")
+
+    import matplotlib.pyplot as plt
+
+    steps = np.geomspace(0.02, 0.4, 30)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), constrained_layout=True)
+    grid = np.linspace(-4, 4, 200)
+    scaled = (run.draws[0] - mean) / np.sqrt(variance)
+    left.hist(scaled.ravel(), bins=60, density=True, color="#4c72b0", alpha=0.6)
+    left.plot(grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), "k", lw=1)
+    left.set(title="draws of all parameters, in posterior deviations", yticks=[])
+    for tau in (0, 1, 4):
+        recursions = [Own(step_size=h, friction=2.0).recursion(h, tau, sg.theory.Direction(1.0)) for h in steps]
+        right.loglog(steps, [abs(chain.variance - 1) for chain in recursions], label=f"τ = {tau}")
+    right.set(title="its theory: error of a variance at λ = 1", xlabel="step size")
+    right.legend(frameon=False)
+    plt.show()

@@ -1,10 +1,16 @@
-"""A topic model on the simplex: latent Dirichlet allocation with SGRLD and the expanded mean, four workers.
+"""Can probabilities be sampled with noisy, old gradients?
+======================================================
 
-python examples/topics.py
+A topic model on the simplex: latent Dirichlet allocation with SGRLD and the expanded mean, and four workers.
+``python examples/topics.py``
 """
+
+# %%
+# Sixty documents of three topics, and a gradient without any 1/θ in it.
 
 from itertools import permutations
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import stalegrad as sg
@@ -63,6 +69,7 @@ potential = sg.potentials.from_gradient(
 kernel = sg.SGRLD(step_size=5e-4, metric=sg.metrics.ExpandedMean(), natural=True)
 run = sg.sample(potential, kernel, steps=6_000, workers=4, burn_in=2_000, thin=20, seed=0, progress=False)
 
+# %%
 # 4. The posterior mean of the topics, in the order that fits the true ones best.
 weights = run.draws[0][:, : TOPICS * WORDS].reshape(-1, TOPICS, WORDS)
 found = (weights / weights.sum(axis=2, keepdims=True)).mean(axis=0)
@@ -72,3 +79,17 @@ print(f"gradients were {run.trace.chains[0].updates().staleness.mean():.1f} upda
 for topic, at in enumerate(best):
     likely = ", ".join(f"{word}" for word in np.argsort(-found[at])[:5])
     print(f"topic {topic}: total variation {distance[at, topic]:.3f} from the truth; its words: {likely}")
+
+# %%
+# What was found, below what the documents were made from.
+
+figure, axes = plt.subplots(3, 1, figsize=(9, 5), sharex=True, constrained_layout=True)
+for topic, (axis, at) in enumerate(zip(axes, best, strict=True)):
+    spread = (weights[:, at] / weights[:, at].sum(axis=1, keepdims=True)).std(axis=0)
+    axis.bar(np.arange(WORDS) - 0.2, truth[topic], 0.4, color="0.7", label="truth")
+    axis.bar(np.arange(WORDS) + 0.2, found[at], 0.4, yerr=2 * spread, color="#4c72b0", label="posterior, ± 2 sd")
+    axis.set(ylabel=f"topic {topic}")
+axes[0].set_title("Probabilities of words")
+axes[0].legend(frameon=False)
+axes[-1].set_xlabel("word")
+plt.show()

@@ -1,8 +1,11 @@
 """Every public name of the package has a docstring that says something its name does not."""
 
 import ast
+import inspect
 import re
 from pathlib import Path
+
+import stalegrad
 
 SOURCE = Path(__file__).parents[1] / "src" / "stalegrad"
 LEAST_WORDS = 5
@@ -48,3 +51,13 @@ def test_every_public_docstring_says_something():
             if poor(name, ast.get_docstring(node) or ""):
                 found.append(f"{name}: {ast.get_docstring(node)}")
     assert found == []
+
+
+def test_every_name_of_the_package_has_an_example_that_runs():
+    """Doctests are run with the tests; here it is seen that each public name has one."""
+    without = [
+        name
+        for name in stalegrad.__all__
+        if not inspect.ismodule(value := getattr(stalegrad, name)) and ">>>" not in (value.__doc__ or "")
+    ]
+    assert without == []

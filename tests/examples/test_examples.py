@@ -17,6 +17,22 @@ pytestmark = pytest.mark.long
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
+SHOWN = {
+    "chains_or_workers.py": r"staleness compensated, far away, few draws: [12] chains",
+    "free_staleness.py": r"server owns A = 1 .* 16:\s+1\.0\d",
+    "hierarchical_model.py": r"mu: \d\.\d\d ± 0\.\d\d",
+    "kill_and_resume.py": r"replayed bit for bit: True",
+    "real_data_classifier.py": r"posterior average  accuracy 0\.9\d\d",
+    "simulated_cluster.py": r"64 workers: +\d+ updates/s, staleness +6\d\.\d",
+    "trust_a_run.py": r"(?s)no findings.*step size.*staleness: gradients were 15\.0.*funnel:",
+}
+"""Examples of the gallery, and what each must have printed at the size of tests."""
+
+
+@pytest.fixture(autouse=True)
+def without_windows(monkeypatch):
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+
 
 @pytest.fixture
 def output_of(fresh_python):
@@ -39,7 +55,13 @@ def test_no_example_is_left_out():
         "own_potential.py",
         "topics.py",
     }  # logistic.py by tests/runs/jobs
-    assert {path.name for path in EXAMPLES.glob("*.py")} == tested
+    assert {path.name for path in EXAMPLES.glob("*.py")} == tested | SHOWN.keys()
+
+
+@pytest.mark.parametrize("name", sorted(SHOWN))
+def test_the_gallery_shows_what_it_says(name, output_of, monkeypatch):
+    monkeypatch.setenv("STALEGRAD_EXAMPLES", "small")
+    assert re.search(SHOWN[name], output_of(name))
 
 
 def test_equinox_module(output_of):

@@ -4,11 +4,23 @@ from typing import Any
 
 
 class StalegradError(Exception):
-    """Base class: ``except sg.StalegradError`` catches whatever this package raises on purpose."""
+    """Base class: ``except sg.StalegradError`` catches whatever this package raises on purpose.
+
+    >>> import stalegrad as sg
+    >>> try:
+    ...     sg.SGLD(step_size=-1.0)
+    ... except sg.StalegradError as error:
+    ...     print(type(error).__name__)
+    ArgumentError
+    """
 
 
 class ArgumentError(StalegradError, ValueError):
-    """An argument that cannot be used. The message names it, shows what was given and says what to do."""
+    """An argument that cannot be used. The message names it, shows what was given and says what to do.
+
+    >>> print(ArgumentError("friction", -1, "is not positive", "Give a number > 0."))
+    friction=-1: is not positive. Give a number > 0.
+    """
 
     def __init__(self, name: str, given: Any, problem: str, remedy: str) -> None:
         self.name, self.given, self.problem, self.remedy = name, _short(given), problem, remedy
@@ -24,7 +36,11 @@ class ArgumentError(StalegradError, ValueError):
 
 
 class MissingExtra(StalegradError, ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed.
+
+    >>> print(MissingExtra("from_torch", "torch"))
+    from_torch needs an optional dependency: pip install 'stalegrad[torch]'
+    """
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs an optional dependency: pip install 'stalegrad[{extra}]'")
@@ -35,7 +51,16 @@ class MissingExtra(StalegradError, ImportError):
 
 
 class GradientError(StalegradError, RuntimeError):
-    """A gradient that must not touch the chain: not finite, of the wrong shape or of the wrong type."""
+    """A gradient that must not touch the chain: not finite, of the wrong shape or of the wrong type.
+
+    >>> import numpy as np, stalegrad as sg
+    >>> model = sg.potentials.from_gradient(lambda theta, indices: np.zeros(3), size=2, n_data=1)
+    >>> try:
+    ...     model.full_gradient(np.zeros(2))
+    ... except GradientError as error:
+    ...     print("(3,)" in str(error))
+    True
+    """
 
 
 class NotFinite(GradientError):
@@ -43,19 +68,49 @@ class NotFinite(GradientError):
 
 
 class DatasetError(StalegradError, RuntimeError):
-    """A data set that is damaged, or neither at hand nor to be had. The message says what to put where."""
+    """A data set that is damaged, or neither at hand nor to be had. The message says what to put where.
+
+    >>> issubclass(DatasetError, StalegradError)
+    True
+    """
 
 
 class JobError(StalegradError, ValueError):
-    """A job file that cannot be read, or a model that it names and that cannot be made. The message says where."""
+    """A job file that cannot be read, or a model that it names and that cannot be made. The message says where.
+
+    >>> import stalegrad as sg
+    >>> from stalegrad.runs.jobs import JobFile
+    >>> try:
+    ...     JobFile.read("no-such-file.toml")
+    ... except JobError as error:
+    ...     print("no-such-file.toml" in str(error))
+    True
+    """
 
 
 class TraceError(StalegradError, ValueError):
-    """A trace that contradicts itself, does not fit the model, or is damaged on disk."""
+    """A trace that contradicts itself, does not fit the model, or is damaged on disk.
+
+    >>> import stalegrad as sg
+    >>> trace = sg.simulate(workers=2, steps=10)
+    >>> try:
+    ...     sg.replay(trace, sg.testing.small_model())
+    ... except StalegradError as error:
+    ...     print("kernel" in str(error))
+    True
+    """
 
 
 class StoreError(StalegradError, RuntimeError):
-    """A store on disk that cannot be read, written or continued. The message says what is the matter and what to do."""
+    """A store on disk that cannot be read, written or continued. The message says what is the matter and what to do.
+
+    >>> import stalegrad as sg
+    >>> try:
+    ...     sg.load("no-such-run")
+    ... except StoreError as error:
+    ...     print("no-such-run" in str(error))
+    True
+    """
 
 
 class _Shown(str):

@@ -54,6 +54,9 @@ class HostileNetwork:
         truncate: of which only the beginning arrives.
         flip: in which one to three bits are flipped.
         seconds: of the longest delay.
+
+    >>> HostileNetwork(drop=0.1, seed=1).drop
+    0.1
     """
 
     seed: int = 0

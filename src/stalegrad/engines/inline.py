@@ -32,6 +32,12 @@ class Inline(Engine):
             :mod:`stalegrad.engines.simulation`.
         network: the virtual link of a server.
         update: virtual seconds for an update.
+
+    >>> import stalegrad as sg
+    >>> settings = {"steps": 50, "workers": 2, "progress": False}
+    >>> run = sg.sample(sg.testing.small_model(), sg.SGLD(step_size=1e-3), engine=Inline(compute=0.02), **settings)
+    >>> run.draws.shape
+    (1, 50, 5)
     """
 
     has_workers: ClassVar[bool] = False

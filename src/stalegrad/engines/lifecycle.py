@@ -48,6 +48,9 @@ class FaultPolicy:
         silence: seconds without a heartbeat after which a worker that has sent one counts as dead; None for links
             without heartbeats.
         elastic: whether workers come and go as they please: then one that dies has not failed.
+
+    >>> FaultPolicy(patience=60.0).restarts
+    3
     """
 
     patience: float | None = None

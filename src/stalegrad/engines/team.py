@@ -11,7 +11,11 @@ T = TypeVar("T")
 
 
 def available_cores() -> int:
-    """How many processors this process may use."""
+    """How many processors this process may use.
+
+    >>> available_cores() >= 1
+    True
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

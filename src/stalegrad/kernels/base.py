@@ -35,7 +35,11 @@ State = Any  # a kernel's own NamedTuple of arrays; the first field is the posit
 
 
 class Address(NamedTuple):
-    """Where an update's noise lives: see :mod:`stalegrad.kernels.noise.philox`."""
+    """Where an update's noise lives: see :mod:`stalegrad.kernels.noise.philox`.
+
+    >>> Address(seed=0, chain=1, update=7).update
+    7
+    """
 
     seed: int
     chain: int

@@ -162,7 +162,11 @@ class _Watched:
 
 
 def as_schedule(step_size: Any) -> Schedule:
-    """A number becomes :class:`Constant`; a callable is taken as it is, and its values are checked as they come."""
+    """A number becomes :class:`Constant`; a callable is taken as it is, and its values are checked as they come.
+
+    >>> as_schedule(0.1)(7)
+    0.1
+    """
     if isinstance(step_size, str) and step_size == AUTO:
         return Auto()
     if not callable(step_size):

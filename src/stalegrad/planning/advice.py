@@ -37,6 +37,9 @@ class Targets:
         error: the Monte Carlo error wanted, over the one that the job has as it is written: 0.5 halves it.
         within: seconds in which the run should be done, on the cluster; None leaves the number of chains as it is.
         price: of an hour of a core, in whatever money; None counts hours only.
+
+    >>> Targets(error=0.5, within=3600.0).error
+    0.5
     """
 
     error: float = 1.0

@@ -13,6 +13,9 @@ class Cluster:
     Args:
         latency: seconds that a message travels.
         bandwidth: bytes a second of a server's link, each way.
+
+    >>> Cluster(latency=1e-4).bandwidth
+    1250000000.0
     """
 
     latency: float = 5e-5

@@ -42,6 +42,9 @@ class Machines:
         bandwidth: bytes a second of a machine's link, each way.
         latency: seconds that a message travels between machines.
         memory: bytes of each; None if it is not known.
+
+    >>> Machines(count=4, cores=8, memory=64e9).cores
+    8
     """
 
     count: int

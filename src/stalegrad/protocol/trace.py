@@ -44,6 +44,11 @@ class Trace:
         initial: θ_0 of each chain, (chain, n), or z_0 in its coordinates; None for the model's own start.
         record: of the run that left it, see :meth:`of_run`; None for a trace that no run has left.
         coordinates: in which the chains ran; None for those of θ.
+
+    >>> import stalegrad as sg
+    >>> trace = sg.simulate(workers=4, steps=100)
+    >>> len(trace.chains), len(trace.chains[0]), trace.seed
+    (1, 100, 0)
     """
 
     chains: tuple[ChainTrace, ...]

@@ -66,6 +66,14 @@ class Run:
         store: the folder that holds the run; ``draws`` are then read from there, slice by slice.
         variables: turns draws (…, n) into named variables, see :meth:`Potential.variables`.
         interrupted: whether it was stopped by Ctrl-C or SIGTERM before its end.
+
+    >>> import stalegrad as sg
+    >>> model = sg.testing.small_model()
+    >>> run = sg.sample(model, sg.SGLD(step_size=1e-3), steps=100, workers=3, engine="inline", progress=False)
+    >>> run
+    Run(draws 1 × 100 × 5, mean staleness 1.97, max 2, dropped 0.0%)
+    >>> run.draws.shape, run.staleness[0][:5].tolist()
+    ((1, 100, 5), [0, 1, 2, 2, 2])
     """
 
     draws: Array
@@ -361,7 +369,16 @@ class Run:
 
 
 class RunFailed(StalegradError, RuntimeError):
-    """A run that could not go on. ``run`` holds everything sampled until then."""
+    """A run that could not go on. ``run`` holds everything sampled until then.
+
+    >>> import numpy as np, stalegrad as sg
+    >>> model = sg.potentials.from_gradient(lambda theta, indices: theta * np.inf, size=1, n_data=1, initial=[1.0])
+    >>> try:
+    ...     sg.sample(model, sg.SGLD(step_size=1.0), steps=1000, engine="inline", progress=False)
+    ... except RunFailed as failed:
+    ...     print(failed.run.draws.shape[1] < 1000)
+    True
+    """
 
     def __init__(self, reason: str, run: Run) -> None:
         super().__init__(f"{reason}. All {run.draws.shape[-2]:,} draws so far are in the exception's .run")

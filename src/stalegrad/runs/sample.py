@@ -137,6 +137,12 @@ def sample(
             ``run`` holds the draws so far.
         Diverged: a chain has; a RunFailed and a GradientError, whose message says how to go on.
         StoreError: the store cannot be made.
+
+    >>> import stalegrad as sg
+    >>> model = sg.testing.small_model()
+    >>> run = sg.sample(model, sg.SGLD(step_size=1e-3), steps=100, workers=2, engine="inline", progress=False)
+    >>> run.draws.shape
+    (1, 100, 5)
     """
     settings = Settings(
         steps=steps, workers=workers, servers=servers, max_staleness=max_staleness, policy=policy, seed=seed,
@@ -221,6 +227,13 @@ def resume(
 
     Raises:
         StoreError: the folder is no run, is damaged, of another version or of another model, or is being written.
+
+    >>> import tempfile, stalegrad as sg
+    >>> model, settings = sg.testing.small_model(), {"engine": "inline", "progress": False}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = sg.sample(model, sg.SGLD(step_size=1e-3), steps=100, store=f"{folder}/run", **settings)
+    ...     sg.resume(f"{folder}/run", model, steps=150, progress=False).draws.shape
+    (1, 150, 5)
     """
     from stalegrad.runs.storage import Storage
 
@@ -240,6 +253,13 @@ def load(path: str | os.PathLike[str], potential: Potential | None = None) -> Ru
     Args:
         path: the folder that was given as ``store``.
         potential: the model, if constrained parameters are to be named and transformed by it.
+
+    >>> import tempfile, stalegrad as sg
+    >>> model, settings = sg.testing.small_model(), {"engine": "inline", "progress": False}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = sg.sample(model, sg.SGLD(step_size=1e-3), steps=100, store=f"{folder}/run", **settings)
+    ...     sg.load(f"{folder}/run").draws.shape
+    (1, 100, 5)
     """
     from stalegrad.runs.storage import stored_run
 
@@ -273,6 +293,12 @@ def replay(
         repeats: run R independent repetitions in one pass.
         first_repeat: number of the first repetition; repetition 0 is the run itself.
         architecture: as for :func:`sample`; None for what the trace says.
+
+    >>> import stalegrad as sg
+    >>> model = sg.testing.small_model()
+    >>> run = sg.sample(model, sg.SGLD(step_size=1e-3), steps=100, workers=2, progress=False)
+    >>> bool((sg.replay(run.trace, model).draws == run.draws).all())
+    True
     """
     if not isinstance(trace, Trace) or not trace.chains:
         raise ArgumentError("trace", trace, "is not a trace", "Give run.trace, sg.simulate(...) or sg.Trace.load(...).")

@@ -43,6 +43,9 @@ def check_architecture(
         workers: W.
         engines: on which runs are made and replayed.
         steps: of these runs.
+
+    >>> import stalegrad as sg
+    >>> check_architecture(sg.Downpour(n_push=2), engines=("inline",))
     """
     model = small_model() if potential is None else potential
     sampler = SGLD(step_size=2e-3) if kernel is None else kernel

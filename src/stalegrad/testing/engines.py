@@ -72,7 +72,13 @@ def check_engine(
 
 
 def check_replay(engine: Engine, kernel: Kernel, *, servers: int, workers: int, steps: int) -> Run:
-    """A run replays bit for bit, has all its updates and uses no gradient twice."""
+    """A run replays bit for bit, has all its updates and uses no gradient twice.
+
+    >>> import stalegrad as sg
+    >>> engine, kernel = sg.engines.Inline(), sg.SGLD(step_size=0.002)
+    >>> check_replay(engine, kernel, servers=1, workers=2, steps=20).draws.shape
+    (1, 20, 5)
+    """
     potential = small_model()
     run = sample(
         potential, kernel, steps=steps, servers=servers, workers=workers, seed=7, engine=engine, progress=False
@@ -89,7 +95,11 @@ def check_replay(engine: Engine, kernel: Kernel, *, servers: int, workers: int, 
 
 
 def check_bound(engine: Engine, *, steps: int) -> None:
-    """The staleness bound holds; ``drop`` drops what is late and ``wait`` drops nothing."""
+    """The staleness bound holds; ``drop`` drops what is late and ``wait`` drops nothing.
+
+    >>> import stalegrad as sg
+    >>> check_bound(sg.engines.Inline(), steps=50)
+    """
     potential, kernel = small_model(), _SPLITTING
     for policy in ("drop", "wait"):
         run = sample(
@@ -105,7 +115,11 @@ def check_bound(engine: Engine, *, steps: int) -> None:
 
 
 def check_step_size_per_chain(engine: Engine, *, steps: int) -> None:
-    """Each server uses its own kernel."""
+    """Each server uses its own kernel.
+
+    >>> import stalegrad as sg
+    >>> check_step_size_per_chain(sg.engines.Inline(), steps=50)
+    """
     potential = small_model()
     kernels = [SGLD(step_size=h) for h in (0.001, 0.003)]
     run = sample(potential, kernels, steps=steps, servers=2, workers=2, seed=7, engine=engine, progress=False)
@@ -115,7 +129,11 @@ def check_step_size_per_chain(engine: Engine, *, steps: int) -> None:
 
 
 def check_shards(engine: Engine, *, steps: int) -> None:
-    """Data in shards: a run replays bit for bit, weights of gradients included."""
+    """Data in shards: a run replays bit for bit, weights of gradients included.
+
+    >>> import stalegrad as sg
+    >>> check_shards(sg.engines.Inline(), steps=50)
+    """
     potential, kernel, sizes = small_model(), _LANGEVIN, [14, 10, 8, 8]
     run = sample(
         potential, kernel, steps=steps, workers=4, seed=7, engine=engine, progress=False, architecture=Shards(sizes)
@@ -142,7 +160,11 @@ def check_architectures(engine: Engine, *, steps: int) -> None:
 
 
 def check_variance_reduction(engine: Engine, *, steps: int) -> None:
-    """Gradients with an anchor, that of the model or those that workers take: a run replays bit for bit."""
+    """Gradients with an anchor, that of the model or those that workers take: a run replays bit for bit.
+
+    >>> import stalegrad as sg
+    >>> check_variance_reduction(sg.engines.Inline(), steps=50)
+    """
     plain, kernel = small_logistic(), SGLD(step_size=0.01)
     anchored = control_variates(plain, np.full(plain.size, 0.5))
     for model in (anchored, svrg(plain, refresh=7)):

@@ -45,7 +45,12 @@ def label(kernel: Kernel) -> str:
 
 
 def example_kernels() -> dict[str, Kernel]:
-    """Every form of every sampler of stalegrad's that gives examples of itself, by :func:`label`."""
+    """Every form of every sampler of stalegrad's that gives examples of itself, by :func:`label`.
+
+    >>> kernels = example_kernels()
+    >>> "SGLD" in " ".join(kernels)
+    True
+    """
     made = [kernel for sampler in SAMPLERS.values() for kernel in sampler.examples()]
     return {label(kernel): kernel for kernel in made}
 
@@ -73,6 +78,9 @@ def check_kernel(
         step_size: for the target of the laws; None for the kernel's own, scaled to its curvature.
         gradient: of that target, of many copies in one dimension, where it is not N(0, 1). Its mean must be 0.
         variance: of that target.
+
+    >>> import stalegrad as sg
+    >>> check_kernel(sg.SGLD(step_size=0.002), statistics=False)
     """
     kernel = kernel.for_model(40, 4)
     for check in (_declares_itself, _repetitions, _parts, _snapshot, _table, _coefficients):

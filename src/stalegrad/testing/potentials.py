@@ -36,6 +36,9 @@ def check_potential(
         theta: where gradients are looked at; None for a point beside the model's start.
         engines: those on which short runs are made and replayed; what cannot be pickled leaves out ``"processes"``.
         steps: of these runs.
+
+    >>> import stalegrad as sg
+    >>> check_potential(sg.testing.small_logistic(), engines=("inline",))
     """
     start = _check_start(potential)
     if theta is None:

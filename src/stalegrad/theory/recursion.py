@@ -18,7 +18,15 @@ from stalegrad._internal.validation import real_number, whole_number
 
 
 class UnstableRecursion(StalegradError, ArithmeticError):
-    """A stale chain that blows up, asked for what only a stable chain has."""
+    """A stale chain that blows up, asked for what only a stable chain has.
+
+    >>> from stalegrad.theory import stale_sgld
+    >>> try:
+    ...     stale_sgld(1.0, 0.5, 8).variance
+    ... except UnstableRecursion:
+    ...     print("it explodes")
+    it explodes
+    """
 
 
 class StateLaw(NamedTuple):

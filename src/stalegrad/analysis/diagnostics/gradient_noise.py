@@ -37,7 +37,13 @@ def gradient_noise(probes: Probes, scale: Array | float = 1.0) -> GradientNoise:
 
     Args:
         probes: from :func:`~stalegrad.analysis.diagnostics.probes.probe`, two of them at least.
-        scale: multiplies the gradients, see :attr:`Evidence.scale`.
+        scale: multiplies the gradients, see ``Evidence.scale``.
+
+    >>> import numpy as np, stalegrad as sg
+    >>> model = sg.testing.small_logistic()
+    >>> probes = sg.diagnostics.probe(model, np.zeros((1, 10, model.size), np.float32), points=4)
+    >>> type(gradient_noise(probes)).__name__
+    'GradientNoise'
     """
     d = probes.differences * scale
     halves = d[0::2], d[1::2]

@@ -49,6 +49,12 @@ def probe(potential: Potential, draws: Any, points: int, seed: int = 0) -> Probe
         draws: (chain, draw, n).
         points: how many draws to look at; fewer where their gradients would fill a quarter of a gigabyte.
         seed: of the minibatches, which no worker of a run has.
+
+    >>> import numpy as np, stalegrad as sg
+    >>> model = sg.testing.small_logistic()
+    >>> probes = probe(model, np.zeros((1, 10, model.size), np.float32), points=4)
+    >>> type(probes).__name__
+    'Probes'
     """
     chains, length, size = draws.shape
     affordable = _MOST_BYTES // (3 * size * potential.dtype.itemsize)

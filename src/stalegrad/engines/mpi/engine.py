@@ -63,6 +63,9 @@ class MPI(Engine):
         hostile: a network that loses, repeats and damages messages by a plan, see
             :class:`stalegrad.testing.HostileNetwork`; for tests. Elastic workers have none.
         comm: an mpi4py communicator in place of all ranks. Its ranks call ``sg.sample``, and others do not.
+
+    >>> MPI(everywhere=True).heartbeat
+    10.0
     """
 
     patience: float | None = None

@@ -33,6 +33,11 @@ class Processes(Engine):
         slow: extra seconds per gradient of some workers, by number, to study stragglers.
         hostile: a network that loses, repeats and damages messages by a plan, see
             :class:`stalegrad.testing.HostileNetwork`; for tests.
+
+    >>> import stalegrad as sg
+    >>> engine = Processes(threads=2, patience=60.0)
+    >>> engine.threads, engine.restarts
+    (2, 3)
     """
 
     patience: float | None = None

@@ -37,6 +37,9 @@ class Ray(Engine):
         hostile: a network that loses, repeats and damages calls by a plan, see
             :class:`stalegrad.testing.HostileNetwork`; for tests.
         insecure: also use a cluster in the network that lets in everybody, see ``docs/cluster.md``.
+
+    >>> Ray(address="auto", cpus_per_worker=2).cpus_per_worker
+    2
     """
 
     address: str | None = None

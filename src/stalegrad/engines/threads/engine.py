@@ -32,6 +32,12 @@ class Threads(Engine):
         update_threads: threads among which each server splits its updates, for models of many parameters: the same
             bits, sooner, as long as there are cores for them.
         slow: extra seconds per gradient of some workers, by number, to study stragglers.
+
+    >>> import stalegrad as sg
+    >>> settings = {"steps": 50, "workers": 2, "progress": False}
+    >>> run = sg.sample(sg.testing.small_model(), sg.SGLD(step_size=1e-3), engine=Threads(restarts=1), **settings)
+    >>> run.draws.shape
+    (1, 50, 5)
     """
 
     patience: float | None = None

@@ -29,6 +29,9 @@ class Auxiliary:
     Args:
         size: how many; None for as many as θ has.
         start: the value that they start from; None for N(0, T).
+
+    >>> Auxiliary(size=1, start=0.5)
+    Auxiliary(size=1, start=0.5)
     """
 
     size: int | None = None

@@ -31,6 +31,9 @@ def lenet(seed: int = 0, layers: Layers = "caffe") -> Any:
         seed: of the initial weights.
         layers: ``"caffe"``, or ``"paper"``: the paper counts two ReLUs where Caffe's file has one. It does not say
             where the second is; here it follows pool2, between two layers that have no other nonlinearity.
+
+    >>> sum(parameter.numel() for parameter in lenet().parameters())
+    431080
     """
     return _networks("sg.networks.lenet").lenet(seed, layers)
 
@@ -45,6 +48,9 @@ def cifar10_quick(seed: int = 0, layers: Layers = "caffe") -> Any:
     Args:
         seed: of the initial weights.
         layers: ``"caffe"``, or ``"paper"``: the paper counts three max-pools, so the two means become maxima.
+
+    >>> sum(parameter.numel() for parameter in cifar10_quick().parameters())
+    145578
     """
     return _networks("sg.networks.cifar10_quick").cifar10_quick(seed, layers)
 

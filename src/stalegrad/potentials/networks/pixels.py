@@ -6,7 +6,12 @@ import numpy as np
 
 
 def lenet_pixels(x: Any) -> Any:
-    """Bytes (J, 28, 28) as MNIST has them, times 1/256 as Caffe's LeNet wants them, (J, 1, 28, 28)."""
+    """Bytes (J, 28, 28) as MNIST has them, times 1/256 as Caffe's LeNet wants them, (J, 1, 28, 28).
+
+    >>> import torch
+    >>> float(lenet_pixels(torch.full((1, 1, 28, 28), 128, dtype=torch.uint8)).max())
+    0.5
+    """
     return x.unsqueeze(-3).float() / 256
 
 

@@ -29,6 +29,13 @@ class Consensus(Architecture):
 
     Args:
         shards: sizes of the shards, one a server; None for as equal as can be.
+
+    >>> import stalegrad as sg
+    >>> model = sg.testing.small_model()
+    >>> settings = {"servers": 2, "engine": "inline", "progress": False}
+    >>> run = sg.sample(model, sg.SGLD(step_size=1e-3), steps=100, architecture=sg.Consensus(), **settings)
+    >>> run.consensus().shape
+    (100, 5)
     """
 
     shards: Sequence[int] | None = None

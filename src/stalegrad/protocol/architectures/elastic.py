@@ -67,6 +67,12 @@ class Elastic(Architecture):
         divide: share U among the workers.
         draws: what the run keeps, the x_w that was just moved (``"workers"``) or the ``"centre"``.
         n_push: n, local steps between messages.
+
+    >>> import stalegrad as sg
+    >>> model, settings = sg.testing.small_model(), {"workers": 4, "engine": "inline", "progress": False}
+    >>> run = sg.sample(model, sg.SGLD(step_size=1e-3), steps=100, architecture=Elastic(rho=1.0), **settings)
+    >>> run.draws.shape
+    (1, 100, 5)
     """
 
     rho: float

@@ -103,7 +103,11 @@ def architecture_from_table(table: Mapping[str, Any] | None, *, path: str = "arc
 
 
 def as_architecture(value: Any) -> Architecture:
-    """What a user has given: an architecture, or None for the default."""
+    """What a user has given: an architecture, or None for the default.
+
+    >>> as_architecture(None)
+    StaleGradients()
+    """
     if value is None:
         return StaleGradients()
     if not isinstance(value, Architecture):

@@ -28,6 +28,12 @@ class WorkerNoise(Architecture):
     For samplers in whose formula gradient and noise stand side by side, SGLD, SGHMC and SGNHT, with a constant step
     size. A gradient that is dropped takes its noise with it, which is as good as any other. The norms that a run notes
     beside its draws are those of what was sent, noise included.
+
+    >>> import stalegrad as sg
+    >>> model, settings = sg.testing.small_model(), {"workers": 2, "engine": "inline", "progress": False}
+    >>> run = sg.sample(model, sg.SGLD(step_size=1e-3), steps=100, architecture=WorkerNoise(), **settings)
+    >>> run.draws.shape
+    (1, 100, 5)
     """
 
     stale_gradients = True

@@ -112,7 +112,15 @@ class Info:
 
 
 def inspect(path: str | os.PathLike[str]) -> Info:
-    """Look at a store; :class:`StoreError` if it is none, is damaged, or is of another version."""
+    """Look at a store; :class:`StoreError` if it is none, is damaged, or is of another version.
+
+    >>> import tempfile, stalegrad as sg
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     settings = {"steps": 50, "engine": "inline", "store": f"{folder}/run", "progress": False}
+    ...     _ = sg.sample(sg.testing.small_model(), sg.SGLD(step_size=1e-3), **settings)
+    ...     sg.store.inspect(f"{folder}/run").state
+    'finished'
+    """
     folder = Path(path)
     if not (folder / _RUN).exists():
         raise StoreError(f"{folder} holds no run: there is no {_RUN} in it")

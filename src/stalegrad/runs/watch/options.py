@@ -21,6 +21,9 @@ class Watch:
         names: host names under which browsers may ask for it, besides the usual ones of ``host``: all others are
             refused, so that no other site can have a browser ask on its behalf.
         allow_stop: whether there is a second token that lets its holder stop the run.
+
+    >>> Watch(port=8000).host
+    '127.0.0.1'
     """
 
     host: str = "127.0.0.1"

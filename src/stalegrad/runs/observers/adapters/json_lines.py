@@ -18,6 +18,14 @@ class JSONLines(Observer):
     Args:
         path: of the file; its folder is made.
         every: seconds between two snapshots.
+
+    >>> import pathlib, tempfile, stalegrad as sg
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     look_on = JSONLines(f"{folder}/run.jsonl")
+    ...     settings = {"steps": 50, "engine": "inline", "observers": look_on, "progress": False}
+    ...     _ = sg.sample(sg.testing.small_model(), sg.SGLD(step_size=1e-3), **settings)
+    ...     pathlib.Path(f"{folder}/run.jsonl").exists()
+    True
     """
 
     path: str | Path

@@ -21,6 +21,12 @@ class Logger(Observer):
         run: what has the method ``log``.
         prefix: of all names.
         every: seconds between two snapshots.
+
+    >>> class Tool:  # anything with a method log, such as a run of Weights & Biases
+    ...     def log(self, figures, step=None):
+    ...         self.figures = figures
+    >>> Logger(Tool(), prefix="posterior/").every
+    5.0
     """
 
     run: Any

@@ -22,6 +22,14 @@ class Prometheus(Observer):
     Args:
         path: of the file; the textfile collector wants names that end in ``.prom``.
         every: seconds between two snapshots.
+
+    >>> import pathlib, tempfile, stalegrad as sg
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     look_on = Prometheus(f"{folder}/run.prom")
+    ...     settings = {"steps": 50, "engine": "inline", "observers": look_on, "progress": False}
+    ...     _ = sg.sample(sg.testing.small_model(), sg.SGLD(step_size=1e-3), **settings)
+    ...     pathlib.Path(f"{folder}/run.prom").exists()
+    True
     """
 
     path: str | Path

@@ -17,6 +17,14 @@ class TensorBoard(Observer):
     Args:
         folder: where the event files go, one folder a run.
         every: seconds between two snapshots.
+
+    >>> import pathlib, tempfile, stalegrad as sg
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     look_on = TensorBoard(f"{folder}/events")
+    ...     settings = {"steps": 50, "engine": "inline", "observers": look_on, "progress": False}
+    ...     _ = sg.sample(sg.testing.small_model(), sg.SGLD(step_size=1e-3), **settings)
+    ...     pathlib.Path(f"{folder}/events").exists()
+    True
     """
 
     folder: str | Path

@@ -1,0 +1,81 @@
+"""Look through the built site: whether every internal link, picture and script leads somewhere. Prints its counts.
+
+python docs/check_site.py docs/_build/html
+"""
+
+import json
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+ATTRIBUTES = {"a": "href", "link": "href", "img": "src", "script": "src", "source": "src"}
+FETCHED = {"img", "script", "source", "link"}
+
+
+class Page(HTMLParser):
+    """What a page refers to, and the places in it that can be referred to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[tuple[str, str]] = []
+        self.places: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note where a tag leads and what it is called."""
+        values = dict(attrs)
+        self.places |= {value for name in ("id", "name") if (value := values.get(name))}
+        if (attribute := ATTRIBUTES.get(tag)) and (target := values.get(attribute)):
+            self.links.append((tag, target))
+
+
+def broken(root: Path) -> tuple[list[str], dict[str, int]]:
+    """What leads nowhere, what a reader without a network would miss, and how much was looked at."""
+    pages = {path.resolve(): Page(path.read_text()) for path in root.rglob("*.html") if "_static" not in path.parts}
+    found: list[str] = []
+    looked_at = 0
+    for path, page in pages.items():
+        for tag, target in page.links:
+            parts = urlsplit(target)
+            if parts.scheme or parts.netloc:
+                if tag in FETCHED and parts.scheme in {"http", "https"}:
+                    found.append(f"{path.relative_to(root.resolve())} fetches {target}")
+                continue
+            looked_at += 1
+            aim = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            aim = aim / "index.html" if aim.is_dir() else aim
+            place = unquote(parts.fragment)
+            if not aim.exists():
+                found.append(f"{path.relative_to(root.resolve())} → {target}")
+            elif place and aim in pages and place not in pages[aim].places:
+                found.append(f"{path.relative_to(root.resolve())} → {target}: no such place")
+    return found, {"pages": len(pages), "internal links": looked_at}
+
+
+def counts(root: Path) -> dict[str, int]:
+    """How much of the site was run when it was built."""
+    by_page = json.loads((root / ".executed.json").read_text()).values()
+    return {
+        "blocks run on pages": sum(page["run"] for page in by_page),
+        "pictures of pages": sum(page["figures"] for page in by_page),
+        "job files, manifests and scripts read": sum(page["read"] for page in by_page),
+        "examples in the gallery": len(list((root / "gallery").glob("*.html"))) - 1,
+        "pages of the reference": len(list((root / "reference").glob("*.html"))),
+    }
+
+
+def main() -> int:
+    """Print the counts and what is broken; 1 if anything is."""
+    root = Path(sys.argv[1])
+    found, looked_at = broken(root)
+    for name, number in (looked_at | counts(root)).items():
+        print(f"{number:7,} {name}")
+    print(f"{len(found):7,} broken")
+    for line in found:
+        print(f"        {line}")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
