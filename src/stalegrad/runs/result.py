@@ -372,7 +372,9 @@ class RunFailed(StalegradError, RuntimeError):
     """A run that could not go on. ``run`` holds everything sampled until then.
 
     >>> import numpy as np, stalegrad as sg
-    >>> model = sg.potentials.from_gradient(lambda theta, indices: theta * np.inf, size=1, n_data=1, initial=[1.0])
+    >>> def gradient(theta, indices):
+    ...     return 10 * theta if abs(theta[0]) < 1e6 else np.full(1, np.nan)
+    >>> model = sg.potentials.from_gradient(gradient, size=1, n_data=1, initial=[1.0])
     >>> try:
     ...     sg.sample(model, sg.SGLD(step_size=1.0), steps=1000, engine="inline", progress=False)
     ... except RunFailed as failed:
