@@ -41,7 +41,7 @@ from stalegrad.runs.jobs import JobFile, ModelFunction
 CLUSTERS = {
     "desk": (Machines(1, os.cpu_count() or 2), {}),
     "rack": (Machines(4, 8, 1.25e9), {}),
-    "link": (Machines(16, 4, 1.25e7), {"size": 500, "n_data": 5000, "batch_size": 200}),
+    "link": (Machines(16, 4, 1.25e7), {"size": 500, "n_data": 4000, "batch_size": 800}),
 }
 RELAXATION = 300  # updates in which the widest direction forgets
 BURN_IN, KEPT = 8, 40  # relaxation times

@@ -5,7 +5,7 @@ import numpy as np
 import stalegrad as sg
 
 
-def model(n_data: int = 20_000, size: int = 20, batch_size: int = 100, narrow: float = 9.0) -> sg.potentials.Linear:
+def model(n_data: int = 2000, size: int = 20, batch_size: int = 400, narrow: float = 9.0) -> sg.potentials.Linear:
     """Weights whose posterior deviations differ by a factor √narrow, all data of noise 1.
 
     Args:

@@ -43,3 +43,11 @@ def test_a_full_link_is_no_busy_server():
     assert row.link_busy == pytest.approx(1.0, abs=0.01)
     assert row.server_busy == pytest.approx(0.72, abs=0.01)
     assert row.bottleneck == "link"
+
+
+def test_latency_first_and_then_a_full_link_are_both_said():
+    """A message occupies the link for 1 ms, a gradient takes 0.2 ms: few workers wait, many queue."""
+    rows = predicted(64, gradient=2e-4, network=Network(latency=1e-3, bandwidth=1e9, message_bytes=1e6))
+    assert [row.bottleneck for row in rows] == ["latency", "link"]
+    sentence = scaling.in_a_sentence(rows, transfer=1e-3, update=1e-5, gradient=2e-4)
+    assert re.search(r"From 1 worker on messages take longer.*From 64 workers on the server's link is full", sentence)

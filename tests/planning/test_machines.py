@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+import stalegrad as sg
 from stalegrad.kernels import SGHMC, SGLD
 from stalegrad.planning import Machines, StepSizes, Targets, advise_layout, layouts
 from stalegrad.planning.machines import commands, link_of
+from stalegrad.planning.step_sizes import measure_step_sizes
 from stalegrad.protocol.architectures import StaleGradients
 
 from . import made_up
@@ -104,3 +107,19 @@ def test_commands_have_all_ranks():
     assert said["mpiexec"].startswith("mpiexec -n 32 -ppn 8 stalegrad run ")
     assert "--servers 4" in said["srun"]
     assert "--workers 7 --servers 4" in said["Ray"]
+
+
+def test_noise_along_a_direction_is_known_from_many_gradients():
+    """N/J (1 − J/N) times the curvature, of a regression whose data have noise 1; four draws alone would not tell."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)) * [1.0, 2.0, 3.0]
+    model = sg.potentials.Linear(X, X @ np.ones(3) + rng.normal(size=2000), batch_size=200, dtype=np.float64)
+    mean, covariance = model.posterior()
+    run = sg.sample(model, sg.SGLD(step_size=1e-6), steps=40, thin=10, initial=mean, progress=False)
+    sizes = measure_step_sizes(
+        run, model, (sg.SGLD(step_size=1e-6),), gradients=1024, architecture=sg.StaleGradients()
+    )  # fmt: skip
+    curvature = 1 / np.linalg.eigvalsh(covariance)
+    assert sizes.curvature == pytest.approx(curvature.max(), rel=1e-3)
+    assert sizes.noise == pytest.approx(9.0 * curvature.max(), rel=5 * np.sqrt(2 / 512) + 0.1)
+    assert sizes.mean_noise == pytest.approx(9.0 * curvature.mean(), rel=5 * np.sqrt(2 / 1536) + 0.1)

@@ -90,7 +90,7 @@ def simulate(
             counts, law=law_of, steps=steps, network=network, update=update, max_staleness=max_staleness,
             policy=chosen, seed=seed,
         )  # fmt: skip
-    table = Table(title="One server, predicted", box=None, pad_edge=False)
+    table = Table(title="One server, predicted", title_justify="left", box=None, pad_edge=False)
     dropping = any(p.dropped > 0 for p in predictions)
     for heading in ("workers", "mean τ", "max τ", *["dropped"] * dropping, "updates/s", "speedup", "busy"):
         table.add_column(heading, justify="right", no_wrap=heading != "busy")

@@ -74,7 +74,17 @@ def in_a_sentence(predictions: Sequence["Prediction"], *, transfer: float, updat
     if all(p.bottleneck == "gradients" for p in predictions):
         most = f"{predictions[-1].workers:,} workers" if len(predictions) > 1 else "one worker"
         return f"Up to {most} gradients take the time, {duration(gradient)} each: more workers would help."
-    first = next(p for p in predictions if p.bottleneck != "gradients")
+    said = _sentence(
+        next(p for p in predictions if p.bottleneck != "gradients"), transfer=transfer, update=update, gradient=gradient
+    )
+    full = next((p for p in predictions if p.bottleneck in ("link", "server")), None)
+    if full is not None and predictions[0].bottleneck not in ("gradients", full.bottleneck):
+        said += " " + _sentence(full, transfer=transfer, update=update, gradient=gradient)
+    return said
+
+
+def _sentence(first: "Prediction", *, transfer: float, update: float, gradient: float) -> str:
+    """What holds up this number of workers, the first of its kind, and what helps."""
     count = f"From {first.workers:,} worker{'s' * (first.workers != 1)} on"
     if first.bottleneck == "link":
         return (

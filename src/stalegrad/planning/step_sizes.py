@@ -5,6 +5,7 @@ from math import ceil, isinf
 
 import numpy as np
 
+from stalegrad._internal.types import Array
 from stalegrad.analysis.diagnostics.checks.stiffness import LIMIT, Lag, expected_error
 from stalegrad.analysis.diagnostics.evidence import Evidence, NotChecked
 from stalegrad.kernels import Kernel
@@ -127,15 +128,37 @@ def measure_step_sizes(
     if not (curvature > 0 and np.isfinite(curvature)):
         raise NotChecked("the potential does not curve upwards where the calibration ended")
     thermostat = any(kernel.thermostat is not None for kernel in kernels)
+    point = np.ascontiguousarray(np.asarray(run.draws)[0, -1], potential.dtype)
+    along, mean = _noise(potential, point, evidence.curvature.direction, evidence.scale, gradients // 2)
     return StepSizes(
         tuple(k.with_step_size(float(k.schedule(0))) for k in kernels),
         curvature,
         evidence.mean_curvature if thermostat else 0.0,
-        evidence.noise.along(evidence.curvature.direction),
-        evidence.noise.mean,
+        along,
+        mean,
         architecture.owned_along(evidence.scale * evidence.curvature.direction),
         architecture,
     )
+
+
+def _noise(
+    potential: Potential, point: Array, direction: Array, scale: Array | float, count: int
+) -> tuple[float, float]:
+    """The variance of minibatch gradients at a point, along a direction and on average over all coordinates.
+
+    A calibration has a handful of draws, so that pairs of gradients at each of them, as
+    :func:`~stalegrad.analysis.diagnostics.gradient_noise.gradient_noise` takes them, would know it to 70 % only. Here
+    it is known to √(2/count).
+    """
+    along, total, squares = np.empty(count), np.zeros(len(point)), np.zeros(len(point))
+    for number in range(count):
+        indices = potential.minibatches.draw_outside_run(1, number)
+        gradient = np.asarray(potential.gradient(point, indices), np.float64) * scale
+        along[number] = gradient @ direction
+        total += gradient
+        squares += gradient**2
+    variances = (squares - total**2 / count) / (count - 1)
+    return float(along.var(ddof=1)), float(np.maximum(variances, 0.0).mean())
 
 
 def error_text(error: float | None) -> str:

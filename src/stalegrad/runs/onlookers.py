@@ -1,6 +1,7 @@
 """Everybody who looks on while a run is made: the progress display, observers and the live page."""
 
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from stalegrad._internal.version import VERSION
 from stalegrad.engines import Job, Outcome
 from stalegrad.runs.prepare import Prepared
 from stalegrad.runs.result import TestFunction
+
+_COLUMNS = 80  # as the findings below it
 
 if TYPE_CHECKING:
     from stalegrad.runs.observers.live import LiveSource
@@ -66,7 +69,8 @@ class Onlookers:
             state = "failed" if outcome.failure else "interrupted" if outcome.interrupted else "finished"
             finish(state, str(outcome.failure) if outcome.failure else f"the run has {_ENDED[state]}")
         if self.progress and outcome.timing is not None and outcome.failure is None:
-            print(verdict(outcome.timing, settings.servers, settings.workers, prepared.team.cores), file=sys.stderr)
+            said = verdict(outcome.timing, settings.servers, settings.workers, prepared.team.cores)
+            print(textwrap.fill(said, _COLUMNS), file=sys.stderr)
         return outcome
 
     def _observed(
