@@ -119,6 +119,7 @@ class Looking:
         """When the clock of the run was 0."""
         self._sampler: Any = None
         self._page: Any = None
+        self._stop: Any = None
         self._paused = True
         self.thread = threading.Thread(target=self._play, daemon=True)
 
@@ -130,7 +131,7 @@ class Looking:
     def serve(self, *arguments: Any, **given: Any) -> Any:
         """The page is there."""
         self._page = SERVE(*arguments, **given)
-        self._sampler = arguments[1]
+        self._sampler, self._stop = arguments[1], given["stop"]
         self.thread.start()
         return self._page
 
@@ -160,6 +161,7 @@ class Looking:
                 "processor": (after - before) / (ended - began),
             })  # fmt: skip
             self._sampler._every = 0.05
+        self._stop()
 
     def _processor(self) -> float:
         """Seconds that the sampler, the page and the client have had a core."""
@@ -244,9 +246,9 @@ def measured(name: str, seconds: float, client: Client) -> list[dict[str, Any]]:
     while time.perf_counter() + length < ends or not runs:
         order = [0, 1, EAGER] * (STRETCHES // 3)
         shuffled.shuffle(order)
-        runs.append(watched(potential, settings, int(rate * length * 1.1), client, order))
+        runs.append(watched(potential, settings, int(3 * rate * length), client, order))
         rates = [s["rate"] for s in runs[-1]["stretches"]]
-        rate = statistics.median(rates) if rates else 0.7 * rate
+        rate = statistics.median(rates) if rates else 3 * rate  # it was over before anything was seen
         print(name, " ".join(f"{s['looks']}:{s['rate']:,.5g}" for s in runs[-1]["stretches"]), flush=True)
     return runs
 
@@ -267,7 +269,9 @@ def main() -> None:
     for name in given.tasks:
         runs.setdefault(name, []).extend(measured(name, given.seconds / len(given.tasks), client))
     client.process.terminate()
-    found = {name: summary(of) for name, of in runs.items()}
+    if given.json:
+        Path(given.json).write_text(json.dumps({"runs": runs}))
+    found = {name: summary(of) for name, of in runs.items() if any(map(effects, of))}
     weight = sum(len(content) for file, content in server.page_files().items() if not file.endswith(".txt"))
     for name, figures in found.items():
         said = [f"{what} {r:.4f} ({low:.4f}–{high:.4f})" for what, (r, low, high) in {

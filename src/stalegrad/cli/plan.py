@@ -175,6 +175,8 @@ def _show_layouts(
     if made.unchecked:
         console.print(Text(printable(f"The step size was not checked: {made.unchecked}."), style="dim"))
     console.print()
+    for warning in made.advice.warnings:
+        console.print(Text(printable(warning), style="yellow"))
     for reason in reasons:
         subject, _, rest = reason.partition(":")
         console.print(Text.assemble((f"{subject}:", "bold"), printable(rest)))

@@ -2,7 +2,7 @@
 
 import base64
 from contextlib import AbstractContextManager, nullcontext
-from math import isnan
+from math import floor, isnan, log10
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,24 @@ def binned(bins: TraceBins) -> Table:
         "heat": _bytes(np.sqrt(heat)), "edges": EDGES[: heat.shape[1] + 1].tolist() if heat.shape[1] else [],
         "law": [_rounded(part[:law] / max(bins.law.sum(), 1e-300)) for part in bins.law],
         "law_open": law == bins.law.shape[1],
-        "bars": [[s, *map(_short, bar)] for s, bars in enumerate(bins.last) for bar in list(bars)],
+        "bars": _bars(bins),
     }  # fmt: skip
+
+
+def _bars(bins: TraceBins) -> list[tuple[Any, ...]]:
+    """The last gradients of every chain: chain, lane, when it came, how long it took, staleness, whether used, worker.
+
+    Times are rounded to a hundredth of what a gradient typically takes, however long the run is.
+    """
+    found: list[tuple[Any, ...]] = []
+    for chain, bars in enumerate(bins.last):
+        if rows := list(bars):
+            lane, time, seconds, *others = zip(*rows, strict=True)
+            typical = float(np.median(seconds))
+            digits = 2 - floor(log10(typical)) if typical > 0 else 6
+            ends, lengths = (np.round(column, digits).tolist() for column in (time, seconds))
+            found += zip([chain] * len(rows), lane, ends, lengths, *others, strict=True)
+    return found
 
 
 class History:

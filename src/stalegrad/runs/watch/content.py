@@ -66,4 +66,8 @@ class Content:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(without_nan(value), default=str, separators=(",", ":"), allow_nan=False)
+    """JSON, with null for what it does not know. To look for that takes longer than all else, and seldom finds any."""
+    try:
+        return json.dumps(value, default=str, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(without_nan(value), default=str, separators=(",", ":"), allow_nan=False)
