@@ -128,7 +128,9 @@ class TestNetworks:
 
     def test_what_trains_and_what_does_not(self, tmp_path, monkeypatch):
         """A form trains at a learning rate if all its chains end below the loss of guessing."""
-        plan = networks.Plan("cifar10", (0.1, 0.2), 0.1, seeds=2, strides=1, failure=(0.1, 3, (4, 6)))
+        plan = networks.Plan(
+            "cifar10", (0.1, 0.2), 0.1, seeds=2, strides=1, failure=networks.Failure(0.1, 3, (4, 6), 2)
+        )
 
         def execute(unit):
             if unit.workers == 16 and not unit.tame:
@@ -137,10 +139,11 @@ class TestNetworks:
 
         monkeypatch.setattr(networks, "execute", execute)
         nothing = networks.measure(tmp_path, plan, lambda what, share: None, budget=0)
-        assert nothing["chains"] == [0, 27]
+        assert nothing["chains"] == [0, 33]
+        assert {verdict["outcome"] for verdict in nothing["failure"]["verdicts"]} == {"cannot be told"}
         assert {row["largest_lr"] for row in nothing["rows"]} == {None}
         found = networks.measure(tmp_path, plan, lambda what, share: None)
-        assert found["chains"] == [27, 27]
+        assert found["chains"] == [33, 33]
         again = networks.measure(tmp_path, plan, lambda what, share: None, budget=0)
         assert json.dumps(again) == json.dumps(found)
         largest = {(row["form"], row["workers"]): row["largest_lr"] for row in found["rows"]}
@@ -148,11 +151,30 @@ class TestNetworks:
             ("fresh", 1): 0.1, ("plain", 9): 0.1, ("ahead", 9): 0.2, ("tamed", 9): 0.2,
             ("plain", 16): None, ("ahead", 16): None, ("tamed", 16): 0.2,
         }  # fmt: skip
-        assert [(row["form"], row["workers"]) for row in found["failure"]][:3] == [
+        assert [(row["form"], row["workers"]) for row in found["failure"]["rows"]][:3] == [
             ("plain", 4), ("plain", 6), ("ahead", 4),
         ]  # fmt: skip
         draw({"cifar10": found, "lenet": found}, tmp_path / "picture.png")
         assert (tmp_path / "picture.png").stat().st_size > 10_000
+
+    def test_more_workers_are_worse_where_intervals_of_paired_seeds_say_so(self, tmp_path, monkeypatch):
+        plan = networks.Plan("cifar10", (), 0.1, seeds=1, strides=1, failure=networks.Failure(0.1, 3, (4, 6), 5))
+
+        def execute(unit):
+            """Seeds differ by more than numbers of workers do; tamed ones gain, and one that looks ahead diverges."""
+            gain = {"plain": 0.1, "ahead": 0.1, "tamed": -0.1}[
+                "tamed" if unit.tame else (unit.ahead and "ahead") or "plain"
+            ]
+            if unit.ahead and not unit.tame and unit.workers == 6 and unit.seed == 4:
+                return {"diverged": "yes", "seconds": 1.0}
+            return {"loss": [1 + 0.2 * unit.seed + gain * (unit.workers == 6) * (1 + 0.1 * unit.seed)], "seconds": 1.0}
+
+        monkeypatch.setattr(networks, "execute", execute)
+        found = networks.measure(tmp_path, plan, lambda what, share: None)["failure"]
+        assert [verdict["outcome"] for verdict in found["verdicts"]] == ["holds", "cannot be told", "does not hold"]
+        assert "6 above 4 by +0.120 ± 0.020" in found["verdicts"][0]["evidence"]
+        assert [row["diverged"] for row in found["rows"]] == [0, 0, 0, 1, 0, 0]
+        assert found["rows"][3]["loss"][4] == pytest.approx(np.log(10))
 
 
 def test_the_command(tmp_path, monkeypatch):

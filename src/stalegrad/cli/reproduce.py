@@ -1,6 +1,10 @@
 """``stalegrad reproduce``: the figures of the paper."""
 
-from typing import Annotated
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -8,7 +12,27 @@ from rich.table import Table
 from stalegrad.cli import reproduce_losses
 from stalegrad.cli.common import Out, Seed, console, print_verdicts, progress_bar, written
 
+if TYPE_CHECKING:
+    from stalegrad.experiments.parts import Parts
+
 figures = typer.Typer(help="Reproduce a figure of the paper: a picture and all its numbers.", no_args_is_help=True)
+
+Budget = Annotated[
+    float | None, typer.Option(help="Minutes after which nothing more is begun; the next call goes on.", min=0)
+]
+
+
+@contextmanager
+def parts_of(figure: str, out: Path, budget: float | None) -> Iterator["Parts"]:
+    """The parts of a figure that are in its folder; says so and ends the command where the time does not suffice."""
+    from stalegrad.experiments.parts import OutOfTimeError, Parts
+
+    out.mkdir(parents=True, exist_ok=True)  # before the work: a place that cannot be written to should not cost it
+    try:
+        yield Parts(out / "parts", figure, reproduce_losses.deadline_of(budget))
+    except OutOfTimeError:
+        console.print(f"The time is over before {figure} is whole. The same command goes on where this one was.")
+        raise typer.Exit from None
 
 
 @figures.command()
@@ -16,13 +40,13 @@ def fig1(
     out: Out,
     runs: Annotated[int, typer.Option(help="Repetitions behind the first panel's expectations.", min=3)] = 200,
     seed: Seed = 0,
+    budget: Budget = None,
 ) -> None:
     """MSE of stale SGLD for six staleness values at equal budgets, and bias and variance of a chain that mixes."""
     from stalegrad.experiments import fig1 as experiment
 
-    out.mkdir(parents=True, exist_ok=True)  # before the work: a place that cannot be written to should not cost it
-    with console.status("sampling…"):
-        numbers = experiment.reproduce(experiment.Settings(runs=runs, seed=seed))
+    with parts_of("fig1", out, budget) as parts, console.status("sampling…"):
+        numbers = experiment.reproduce(experiment.Settings(runs=runs, seed=seed), parts)
     table = Table("τ", "updates", "step size", "MSE at the end", "± s.e.", title=f"Figure 1, {runs} runs")
     columns = ("tau", "step_size", "end_mse", "end_mse_error")
     for tau, h, mse, error in zip(*(numbers[name] for name in columns), strict=True):
@@ -40,13 +64,13 @@ def theory(
     out: Out,
     runs: Annotated[int, typer.Option(help="Independent runs behind each point.", min=200)] = 2_000,
     seed: Seed = 0,
+    budget: Budget = None,
 ) -> None:
     """The theory's bounds, the exact Gaussian oracle and measured chains on top of each other."""
     from stalegrad.experiments import theory_picture as experiment
 
-    out.mkdir(parents=True, exist_ok=True)
-    with console.status("sampling…"):
-        numbers = experiment.reproduce(experiment.Settings(runs=runs, seed=seed))
+    with parts_of("theory", out, budget) as parts, console.status("sampling…"):
+        numbers = experiment.reproduce(experiment.Settings(runs=runs, seed=seed), parts)
     print_verdicts(numbers["verdicts"])
     written(*experiment.save(numbers, out))
 
@@ -57,14 +81,14 @@ def fig2(
     runs: Annotated[int, typer.Option(help="Repetitions behind each variance.", min=20)] = 200,
     max_workers: Annotated[int, typer.Option(help="Try 1, 2, 3, … up to this many workers.", min=2, max=64)] = 9,
     seed: Seed = 0,
+    budget: Budget = None,
 ) -> None:
     """Variance of the test loss on a9a against iterations and time, and the speedup of W workers, with intervals."""
     from stalegrad.experiments import fig2 as experiment
 
-    out.mkdir(parents=True, exist_ok=True)
-    with progress_bar() as report:
+    with parts_of("fig2", out, budget) as parts, progress_bar() as report:
         settings = experiment.Settings(runs=runs, max_workers=max_workers, seed=seed)
-        numbers = experiment.reproduce(settings, report=report)
+        numbers = experiment.reproduce(settings, report=report, parts=parts)
     cluster, measured = numbers["cluster"], numbers["time_speedup_measured"]["speedup"]
     table = Table(title=f"Figure 2, {runs} runs: speedup at equal variance")
     for heading in ("workers", "mean τ", "iteration", "95 %", "cluster¹", "slowed²", "here³", "measured⁴"):
@@ -193,6 +217,7 @@ def free_staleness(
                 largest = row["largest_lr"]
                 table.add_row(row["form"], f"{row['workers']}", "none" if largest is None else f"{largest:g}")
             console.print(table)
+            print_verdicts((numbers[name]["failure"] or {}).get("verdicts", []))
     written(out / "free_staleness.json", out / "free_staleness.png")
 
 
@@ -208,7 +233,7 @@ def everything(
     deadline = reproduce_losses.deadline_of(budget)
     for name, make in (("fig1", fig1), ("theory", theory), ("fig2", fig2)):
         if not (out / f"{name}.json").exists():
-            make(out)
+            make(out, budget=None if budget is None else max(0.0, (deadline - time.time()) / 60))
     plan = [(figure, "a9a") for figure in ("fig3", "fig4", "supplement")]
     plan += [(figure, data) for data in ("mnist", "cifar10") for figure in ("fig3", "fig4")]
     plan += [("supplement", data) for data in ("mnist", "cifar10")]

@@ -26,6 +26,7 @@ from scipy.stats import norm
 from stalegrad._internal.numbers_file import write_numbers_and_picture
 from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates import precision
+from stalegrad.experiments.parts import Parts
 from stalegrad.experiments.shades import shades
 from stalegrad.experiments.verdicts import Verdict, all_of, below, within
 from stalegrad.kernels import SGLD
@@ -62,15 +63,20 @@ def square(theta: Array) -> Array:
     return squares
 
 
-def reproduce(settings: Settings | None = None) -> dict[str, Any]:
-    """Run all panels; everything that the picture shows, as plain numbers."""
-    settings = settings or Settings()
+def reproduce(settings: Settings | None = None, parts: Parts | None = None) -> dict[str, Any]:
+    """Run all panels; everything that the picture shows, as plain numbers.
+
+    Args:
+        settings: the constants.
+        parts: keeps the chains of every τ, so that an interrupted figure goes on.
+    """
+    settings, parts = settings or Settings(), parts or Parts()
     begun = time.perf_counter()
     numbers = {
         **asdict(settings),
-        **paper_panel(settings),
-        "bound": bound_panel(settings),
-        "mixing": mixing_panel(settings),
+        **paper_panel(settings, parts),
+        "bound": bound_panel(settings, parts),
+        "mixing": mixing_panel(settings, parts),
     }
     numbers["verdicts"] = [each.plain() for each in verdicts(numbers)]
     return {**numbers, "seconds": round(time.perf_counter() - begun, 2)}
@@ -83,13 +89,13 @@ def data(settings: Settings) -> Array:
     return theta + rng.standard_normal(settings.n_data)
 
 
-def paper_panel(settings: Settings) -> dict[str, Any]:
+def paper_panel(settings: Settings, parts: Parts) -> dict[str, Any]:
     """MSE of φ̂ against iteration for every τ, from ``runs`` repetitions of one constant-staleness trace each."""
     potential = GaussianMean(data(settings), batch_size=settings.batch_size, dtype=np.float64)
     mean, variance = (float(np.squeeze(moment)) for moment in potential.posterior())
     truth = mean**2 + variance
-    curves, end, error, step_sizes = [], [], [], []
-    for tau in settings.tau:
+
+    def of(tau: int) -> dict[str, Any]:
         steps = settings.steps_per_tau * tau
         h = float(stale_step_size(steps, tau, constant=settings.constant))
         trace = Trace.constant_staleness(tau, steps, seed=settings.seed)
@@ -98,28 +104,48 @@ def paper_panel(settings: Settings) -> dict[str, Any]:
         running = run.running(square, batched=True)[:, 0]
         keep = np.unique(np.geomspace(1, steps, 200).astype(int)) - 1
         result = precision(running[:, keep], truth)
-        curves.append({"iteration": (keep + 1).tolist(), "mse": result.mse.tolist()})
-        end.append(float(result.mse[-1]))
-        error.append(float(result.mse_error[-1]))
-        step_sizes.append(h)
+        return {
+            "curve": {"iteration": (keep + 1).tolist(), "mse": result.mse.tolist()},
+            "end": float(result.mse[-1]), "error": float(result.mse_error[-1]), "step_size": h,
+        }  # fmt: skip
+
+    rows = [
+        parts.numbers(f"tau{tau}", [*_common(settings), settings.steps_per_tau, tau], lambda tau=tau: of(tau))  # type: ignore[misc]
+        for tau in settings.tau
+    ]
+    end = [row["end"] for row in rows]
     return {
         "posterior": {"mean": mean, "variance": variance, "phi": truth},
-        "step_size": step_sizes,
+        "step_size": [row["step_size"] for row in rows],
         "end_mse": end,
-        "end_mse_error": error,
+        "end_mse_error": [row["error"] for row in rows],
         "end_ratio": max(end) / min(end),
-        "curves": curves,
+        "curves": [row["curve"] for row in rows],
     }
 
 
-def bound_panel(settings: Settings) -> dict[str, Any]:
+def _common(settings: Settings) -> list[Any]:
+    """What all chains on data depend on."""
+    return [settings.runs, settings.seed, settings.n_data, settings.batch_size, settings.constant]
+
+
+def bound_panel(settings: Settings, parts: Parts) -> dict[str, Any]:
     """The MSE at the end for several budgets L/τ, beside the bound c (τ/L)^(2/3).
 
     ``slope`` is that of log MSE against log L/τ between the two largest budgets, by weighted least squares: before
     these a chain has hardly left its start, and the MSE is what it was there. The bound's is −2/3.
     """
+
+    def of(tau: int, each: int) -> dict[str, Any]:
+        mse, error = end_mse(settings, tau, each)
+        return {"tau": tau, "steps_per_tau": each, "mse": mse, "error": error}
+
     rows = [
-        {"tau": tau, "steps_per_tau": each, **dict(zip(("mse", "error"), end_mse(settings, tau, each), strict=True))}
+        parts.numbers(
+            f"bound-tau{tau}-l{each}",
+            [*_common(settings), each, tau],
+            lambda tau=tau, each=each: of(tau, each),  # type: ignore[misc]
+        )
         for tau in settings.bound_tau
         for each in settings.bound_steps_per_tau
     ]
@@ -189,7 +215,7 @@ def verdicts(numbers: dict[str, Any]) -> list[Verdict]:
     return [equal, falls, bias, variance]
 
 
-def mixing_panel(settings: Settings) -> dict[str, Any]:
+def mixing_panel(settings: Settings, parts: Parts) -> dict[str, Any]:
     """Bias and variance of φ̂ against τ at one step size, measured and in closed form.
 
     With exact gradients all that matters of N centred data is their mean, which is one datum 0 with noise 1/√N; and
@@ -200,24 +226,29 @@ def mixing_panel(settings: Settings) -> dict[str, Any]:
     variance = float(potential.posterior()[1][0])
     h = settings.mixing_step_size / n
     kept = settings.mixing_steps - settings.mixing_burn_in
-    rows = []
-    for tau in settings.mixing_tau:
+
+    def of(tau: int) -> dict[str, Any]:
         trace = Trace.constant_staleness(tau, settings.mixing_steps, seed=settings.seed)
         run = replay(trace, potential, SGLD(step_size=h), burn_in=settings.mixing_burn_in, thin=settings.mixing_thin)
         values = np.square(run.draws[0]).mean(axis=0) / variance  # φ̂ of every run, in units of the posterior variance
         measured = precision(values, 1.0)
         exact = stale_sgld(1 / variance, h, tau)
-        rows.append(
-            {
-                "tau": tau,
-                "bias": float(measured.bias),
-                "bias_error": float(measured.bias_error),
-                "variance": float(measured.variance),
-                "variance_error": float(measured.variance_error),
-                "exact_bias": exact.variance / variance - 1,
-                "exact_variance": exact.asymptotic_variance(linear=0.0, quadratic=1.0) / kept / variance**2,
-            }
-        )
+        return {
+            "tau": tau,
+            "bias": float(measured.bias),
+            "bias_error": float(measured.bias_error),
+            "variance": float(measured.variance),
+            "variance_error": float(measured.variance_error),
+            "exact_bias": exact.variance / variance - 1,
+            "exact_variance": exact.asymptotic_variance(linear=0.0, quadratic=1.0) / kept / variance**2,
+        }
+
+    constants = [n, settings.seed, h, settings.mixing_steps, settings.mixing_burn_in, settings.mixing_thin]
+    constants.append(settings.mixing_runs)
+    rows = [
+        parts.numbers(f"mixing-tau{tau}", [*constants, tau], lambda tau=tau: of(tau))  # type: ignore[misc]
+        for tau in settings.mixing_tau
+    ]
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 

@@ -45,6 +45,7 @@ from stalegrad.engines import available_cores
 from stalegrad.experiments.fig2_picture import draw
 from stalegrad.experiments.fig2_plain import Plain, plain_panel
 from stalegrad.experiments.fig2_posterior import Posterior, posterior
+from stalegrad.experiments.parts import Parts
 from stalegrad.experiments.times import (
     Machine,
     measure_times,
@@ -90,7 +91,10 @@ class Settings:
 
 
 def reproduce(
-    settings: Settings | None = None, data: Dataset | None = None, report: Report = lambda what, share: None
+    settings: Settings | None = None,
+    data: Dataset | None = None,
+    report: Report = lambda what, share: None,
+    parts: Parts | None = None,
 ) -> dict[str, Any]:
     """Everything that the picture shows, as plain numbers.
 
@@ -98,15 +102,20 @@ def reproduce(
         settings: the constants.
         data: in place of a9a: sparse binary features, labels −1 and +1.
         report: called with what is being done and the share that is done.
+        parts: keeps blocks of repetitions and what was timed, so that an interrupted figure goes on.
     """
-    settings = settings or Settings()
+    settings, parts = settings or Settings(), parts or Parts()
     begun = time.perf_counter()
     report("finding the mode", 0.0)
     data = data or a9a()
     model = posterior(data, settings.batch_size)
-    rates = measured_rates(settings, model, report)
     traces = [settings.cluster.trace(w, settings.steps, model.potential.size, settings.seed) for w in settings.workers]
-    estimates = sample_all(settings, model, traces, report)
+    estimates = sample_all(settings, model, traces, report, parts, data.name)
+    panel = plain_panel(settings.plain, data, settings.batch_size, settings.cluster, settings.seed, report, parts)
+    timing = [settings.max_workers, settings.engine, settings.timed_steps, settings.slowed_seconds]
+    rates = parts.numbers(
+        "times", [data.name, available_cores(), *timing], lambda: measured_rates(settings, model, report)
+    )
     numbers = {
         **asdict(settings),
         "workers": settings.workers,
@@ -118,7 +127,7 @@ def reproduce(
             "max": [int(trace.chains[0].staleness.max()) for trace in traces],
         },
         **rates,
-        "plain": plain_panel(settings.plain, data, settings.batch_size, settings.cluster, settings.seed, report),
+        "plain": panel,
     }
     numbers["cluster"] |= {"updates_per_second": [updates_per_second(trace.chains[0]) for trace in traces]}
     _add_time_speedups(numbers)
@@ -126,20 +135,36 @@ def reproduce(
     return {**numbers, "seconds": round(time.perf_counter() - begun, 1)}
 
 
-def sample_all(settings: Settings, model: Posterior, traces: list[Trace], report: Report) -> list[Array]:
+def sample_all(
+    settings: Settings,
+    model: Posterior,
+    traces: list[Trace],
+    report: Report,
+    parts: Parts | None = None,
+    name: str = "",
+) -> list[Array]:
     """φ̂ after every ``thin`` updates in every repetition, (R, L/thin), for each W.
 
     Blocks of repetitions are executed side by side, on as many threads as there are cores: compiled code frees the GIL.
     """
-    blocks = [(w, first) for w in reversed(range(len(traces))) for first in range(0, settings.runs, _BLOCK)]
+    parts = parts or Parts()
+    same = [name, settings.batch_size, settings.step_size, settings.steps, settings.thin, settings.seed]
+    same.append(asdict(settings.cluster))
+    blocks = [(w, first) for first in range(0, settings.runs, _BLOCK) for w in reversed(range(len(traces)))]
 
     def execute(block: tuple[int, int]) -> Array:
         w, first = block
-        run = replay(
-            traces[w], model.potential, SGLD(step_size=settings.step_size), seed=settings.seed,
-            thin=settings.thin, repeats=min(_BLOCK, settings.runs - first), first_repeat=first,
-        )  # fmt: skip
-        return run.running(model.phi, batched=True)[:, 0]
+        count = min(_BLOCK, settings.runs - first)
+
+        def make() -> Array:
+            run = replay(
+                traces[w], model.potential, SGLD(step_size=settings.step_size), seed=settings.seed,
+                thin=settings.thin, repeats=count, first_repeat=first,
+            )  # fmt: skip
+            return run.running(model.phi, batched=True)[:, 0]
+
+        workers = 1 + int(traces[w].chains[0].worker.max())
+        return parts.array(f"w{workers}-r{first}", [*same, workers, first, count], make)
 
     results: dict[tuple[int, int], Array] = {}
     with ThreadPoolExecutor(available_cores()) as pool:

@@ -16,9 +16,11 @@ from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates import speedup_interval
 from stalegrad.datasets import Dataset
 from stalegrad.experiments.logistic_loss import MeanLogisticLoss
+from stalegrad.experiments.parts import Parts
 from stalegrad.experiments.times import Machine
 from stalegrad.kernels import SGLD
 from stalegrad.potentials import Logistic
+from stalegrad.protocol.trace import Trace
 from stalegrad.runs.sample import replay
 
 _BLOCK = 25  # repetitions in one compiled pass
@@ -36,22 +38,35 @@ class Plain:
 
 
 def plain_panel(
-    plain: Plain, data: Dataset, batch_size: int, cluster: Machine, seed: int, report: Report
+    plain: Plain,
+    data: Dataset,
+    batch_size: int,
+    cluster: Machine,
+    seed: int,
+    report: Report,
+    parts: Parts | None = None,
 ) -> dict[str, Any]:
     """Variance of φ̂ against updates for each W, and the iteration speedup where it can be read."""
+    parts = parts or Parts()
+    same = [data.name, batch_size, asdict(cluster), seed, plain.step_size, plain.steps, plain.thin]
     potential = Logistic(data.X, data.y, batch_size=batch_size, intercept=True)
     loss = MeanLogisticLoss(data.X_test, data.y_test)
     estimates: list[Array] = []
     for done, workers in enumerate(plain.workers):
         report(f"the paper's setting, {workers} workers", done / len(plain.workers))
         trace = cluster.trace(workers, plain.steps, potential.size, seed)
-        blocks = [
-            replay(
-                trace, potential, SGLD(step_size=plain.step_size), seed=seed, thin=plain.thin, first_repeat=first,
-                repeats=min(_BLOCK, plain.runs - first), initial=np.zeros(potential.size, np.float32),
-            ).running(loss, batched=True)[:, 0]
-            for first in range(0, plain.runs, _BLOCK)
-        ]  # fmt: skip
+        blocks = []
+        for first in range(0, plain.runs, _BLOCK):
+            count = min(_BLOCK, plain.runs - first)
+
+            def make(trace: Trace = trace, first: int = first, count: int = count) -> Array:
+                run = replay(
+                    trace, potential, SGLD(step_size=plain.step_size), seed=seed, thin=plain.thin, first_repeat=first,
+                    repeats=count, initial=np.zeros(potential.size, np.float32),
+                )  # fmt: skip
+                return run.running(loss, batched=True)[:, 0]
+
+            blocks.append(parts.array(f"plain-w{workers}-r{first}", [*same, workers, first, count], make))
         estimates.append(np.concatenate(blocks))
     report("the paper's setting", 1.0)
     updates = plain.thin * np.arange(1, estimates[0].shape[1] + 1)

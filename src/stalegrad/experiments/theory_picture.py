@@ -18,6 +18,7 @@ import numpy as np
 from stalegrad._internal.numbers_file import write_numbers_and_picture
 from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates import precision
+from stalegrad.experiments.parts import Parts
 from stalegrad.experiments.shades import shades
 from stalegrad.experiments.verdicts import Verdict, all_of, below, within
 from stalegrad.kernels import SGLD
@@ -47,17 +48,31 @@ class Settings:
     servers_step_size: float = 0.016
 
 
-def reproduce(settings: Settings | None = None) -> dict[str, Any]:
-    """Everything that the picture shows, as plain numbers."""
-    settings = settings or Settings()
+def reproduce(settings: Settings | None = None, parts: Parts | None = None) -> dict[str, Any]:
+    """Everything that the picture shows, as plain numbers.
+
+    Args:
+        settings: the constants.
+        parts: keeps what was measured, so that an interrupted picture goes on.
+    """
+    settings, parts = settings or Settings(), parts or Parts()
     begun = time.perf_counter()
+    same = [settings.runs, settings.seed, settings.steps, settings.start]
     cells = [(tau, h) for tau in settings.tau for h in settings.step_sizes]
-    rows = [_row(settings, tau, h, number) for number, (tau, h) in enumerate(cells)]
+    rows = [
+        parts.numbers(
+            f"tau{tau}-h{h:g}", [*same, tau, h, number],
+            lambda tau=tau, h=h, number=number: _row(settings, tau, h, number),  # type: ignore[misc]
+        )
+        for number, (tau, h) in enumerate(cells)
+    ]  # fmt: skip
     constants = {name: _constants(settings, rows, name) for name in _QUANTITIES}
     for row in rows:
         for name in _QUANTITIES:
             row[name]["bound"] = float(_terms(settings, row, name) @ constants[name])
-    numbers = {**asdict(settings), "rows": rows, "constants": constants, "chains": _several(settings)}
+    numbers = {**asdict(settings), "rows": rows, "constants": constants}
+    several = [*same, settings.servers, settings.servers_batches, settings.servers_tau, settings.servers_step_size]
+    numbers["chains"] = parts.numbers("servers", several, lambda: _several(settings))
     numbers["verdicts"] = [each.plain() for each in _verdicts(settings, numbers)]
     return {**numbers, "seconds": round(time.perf_counter() - begun, 1)}
 

@@ -16,9 +16,9 @@ from stalegrad._internal.version import VERSION
 from stalegrad.experiments.free_staleness import cost, dropping, gaussian, logistic, networks, softmax
 from stalegrad.experiments.free_staleness.dropping import Settings as DroppingSettings
 from stalegrad.experiments.free_staleness.gaussian import Settings as GaussianSettings
-from stalegrad.experiments.free_staleness.kept import kept
 from stalegrad.experiments.free_staleness.mse import Settings as MSESettings
 from stalegrad.experiments.free_staleness.picture import draw
+from stalegrad.experiments.parts import kept
 
 SECTIONS = ("gaussian", "a9a", "dropping", "cost", "softmax", "lenet", "cifar10")
 """In the order in which they are made: the dearest last."""

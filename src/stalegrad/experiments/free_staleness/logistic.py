@@ -12,9 +12,9 @@ from stalegrad._internal.progress_bar import Report
 from stalegrad._internal.types import Array
 from stalegrad.datasets import Dataset, a9a
 from stalegrad.experiments.fig2_posterior import posterior
-from stalegrad.experiments.free_staleness.kept import kept
 from stalegrad.experiments.free_staleness.mse import Settings, measured
 from stalegrad.experiments.free_staleness.truth import posterior_means
+from stalegrad.experiments.parts import kept
 from stalegrad.potentials import control_variates
 from stalegrad.potentials.wrappers.whitened import InCoordinates
 

@@ -19,7 +19,7 @@ import numpy as np
 from stalegrad._internal.progress_bar import Report
 from stalegrad._internal.types import Array
 from stalegrad.engines.simulation import LogNormal, simulate
-from stalegrad.experiments.free_staleness.kept import kept
+from stalegrad.experiments.parts import kept
 from stalegrad.kernels import SGLD
 from stalegrad.potentials.base import Potential
 from stalegrad.protocol.architectures import StaleGradients

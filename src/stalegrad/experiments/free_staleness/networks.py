@@ -13,14 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stalegrad._internal.progress_bar import Report
+from stalegrad._internal.types import Array
+from stalegrad.experiments.losses.curves import summary
 from stalegrad.experiments.losses.tasks import TASKS
 from stalegrad.experiments.losses.unit_folder import UnitFolder
 from stalegrad.experiments.losses.units import Unit, execute
+from stalegrad.experiments.verdicts import Verdict, all_of, below
 
 FORMS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -33,6 +36,15 @@ _CHANCE = log(10)  # the loss of ten classes that are equally likely
 _STRIDE = 144  # gradients: W = 9 and W = 16 both divide it
 
 
+class Failure(NamedTuple):
+    """The comparison at equal iterations of each worker: is the loss of more workers higher than that of the first?"""
+
+    rate: float
+    iterations: int
+    workers: tuple[int, ...]
+    seeds: int
+
+
 @dataclass(frozen=True)
 class Plan:
     """Which chains of a network are made.
@@ -40,12 +52,12 @@ class Plan:
     Args:
         task: the data set.
         rates: learning rates, of one seed each.
-        main_rate: the one that has all seeds.
-        seeds: of that one.
+        main_rate: the authors'.
+        seeds: of the main rate and of those in ``seeded``.
         strides: the length of each chain, in units of 144 gradients.
+        seeded: further learning rates with all seeds.
         workers: W of the stale forms.
-        failure: learning rate, iterations of each worker and numbers of workers of the comparison at equal iterations;
-            None for none.
+        failure: the comparison at equal iterations; None for none.
     """
 
     task: str
@@ -53,13 +65,18 @@ class Plan:
     main_rate: float
     seeds: int
     strides: int
+    seeded: tuple[float, ...] = ()
     workers: tuple[int, ...] = (9, 16)
-    failure: tuple[float, int, tuple[int, ...]] | None = None
+    failure: Failure | None = None
 
     @property
     def gradients(self) -> int:
         """How many gradients each chain takes."""
         return _STRIDE * self.strides
+
+    def seeds_of(self, rate: float) -> int:
+        """How many repetitions a learning rate has."""
+        return self.seeds if rate in (self.main_rate, *self.seeded) else 1
 
     def unit(self, form: tuple[str, int], rate: float, seed: int) -> Unit:
         """The chain of a form, a learning rate and a seed."""
@@ -75,29 +92,39 @@ class Plan:
         return [("fresh", 1), *((name, w) for w in self.workers for name in FORMS)]
 
     def units(self) -> list[Unit]:
-        """Every chain at equal gradients as a unit of work, the seeds of the main rate first."""
+        """Every chain at equal gradients as a unit of work: one seed after the other, the main rate first."""
         wanted = [
             self.unit(form, rate, seed)
             for rate in self.rates
-            for seed in range(self.seeds if rate == self.main_rate else 1)
+            for seed in range(self.seeds_of(rate))
             for form in self.forms
         ]
-        return sorted(wanted, key=lambda unit: unit.lr != self.main_rate)
+        return sorted(wanted, key=lambda unit: (unit.seed, unit.lr != self.main_rate))
+
+    def failure_unit(self, form: str, workers: int, seed: int) -> Unit:
+        """A chain at equal iterations of each worker."""
+        assert self.failure is not None, "only plans with such a comparison are asked"
+        return Unit(
+            task=self.task, workers=workers, chain=0, seed=seed, iterations=self.failure.iterations, points=1,
+            lr=self.failure.rate, **FORMS[form],
+        )  # fmt: skip
 
     def failure_units(self) -> list[Unit]:
-        """Every chain at equal iterations of each worker."""
+        """Every chain at equal iterations of each worker, one seed after the other."""
         if self.failure is None:
             return []
-        rate, iterations, workers = self.failure
         return [
-            Unit(task=self.task, workers=w, chain=0, seed=0, iterations=iterations, points=2, lr=rate, **FORMS[name])
+            self.failure_unit(name, w, seed)
+            for seed in range(self.failure.seeds)
             for name in FORMS
-            for w in workers
+            for w in self.failure.workers
         ]
 
 
-LENET = Plan("mnist", (0.001, 0.002, 0.003, 0.005, 0.01), 0.001, seeds=3, strides=3)
-CIFAR10 = Plan("cifar10", (0.0001, 0.0003, 0.001), 0.001, seeds=3, strides=1, failure=(0.00025, 40, (4, 6, 9)))
+LENET = Plan("mnist", (0.001, 0.002, 0.003, 0.005, 0.01), 0.001, seeds=3, strides=3, seeded=(0.01,))
+CIFAR10 = Plan(
+    "cifar10", (0.0001, 0.0003, 0.001), 0.001, seeds=3, strides=1, failure=Failure(0.00025, 20, (4, 6, 9), seeds=5)
+)
 """The authors' learning rate is 0.001 for both."""
 
 
@@ -115,7 +142,7 @@ def measure(
         processes: how many chains at a time, without a budget.
     """
     folder = UnitFolder(out, execute_briefly, processes)
-    wanted = [*plan.units(), *plan.failure_units()]
+    wanted = [*plan.failure_units(), *plan.units()]
     if budget is None:
         results = folder.results(wanted, report)
     else:
@@ -138,11 +165,7 @@ def measure(
     return {
         "title": TASKS[plan.task].title, "main_lr": plan.main_rate, "lr": list(plan.rates), "seeds": plan.seeds,
         "gradients": [_STRIDE * (k + 1) for k in range(plan.strides)], "rows": rows,
-        "failure": [
-            {"form": _form_of(unit), "workers": unit.workers, "iterations": unit.iterations, "lr": unit.lr,
-             "loss": results[unit].get("loss")}
-            for unit in plan.failure_units() if unit in results
-        ],
+        "failure": _failure(plan, results),
         "chains": [len(results), len(wanted)], "core_minutes": seconds / 60,
     }  # fmt: skip
 
@@ -153,15 +176,53 @@ def execute_briefly(unit: Unit) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in ("log_likelihood", "step_size")}
 
 
-def _form_of(unit: Unit) -> str:
-    return "tamed" if unit.tame else "ahead" if unit.ahead else "plain"
+def _failure(plan: Plan, results: dict[Unit, dict[str, Any]]) -> dict[str, Any] | None:
+    """The losses of every form and W at equal iterations, and whether more workers are worse than the fewest.
+
+    Of each form the seeds count that all its numbers of workers have. A chain that diverged is worse than any that
+    has learnt something: its loss is taken to be that of guessing.
+    """
+    if plan.failure is None:
+        return None
+    rate, iterations, workers, seeds = plan.failure
+    rows, verdicts = [], []
+    for form in FORMS:
+        units = [[plan.failure_unit(form, w, seed) for w in workers] for seed in range(seeds)]
+        made = [[results[unit] for unit in row] for row in units if all(unit in results for unit in row)]
+        losses = np.array([[each.get("loss", [_CHANCE])[-1] for each in row] for row in made]).reshape(-1, len(workers))
+        rows += [
+            {"form": form, "workers": w, "loss": losses[:, k].tolist(),
+             "diverged": sum("loss" not in row[k] for row in made)}
+            for k, w in enumerate(workers)
+        ]  # fmt: skip
+        verdicts.append(_worse(form, workers, iterations, losses))
+    return {
+        "lr": rate, "iterations": iterations, "workers": list(workers), "seeds": seeds, "rows": rows,
+        "verdicts": [verdict.plain() for verdict in verdicts],
+    }  # fmt: skip
+
+
+def _worse(form: str, workers: tuple[int, ...], iterations: int, losses: Array) -> Verdict:
+    """Whether all that have more workers end above those with the fewest, seed by seed, at 95 % together."""
+    level = 1 - 0.05 / (len(workers) - 1)
+    parts = []
+    for k in range(1, len(workers)):
+        mean, half = summary(losses[:, 0] - losses[:, k], level) if len(losses) else (np.nan, np.nan)
+        parts.append((workers[k], float(mean), float(half)))
+    more = " and ".join(map(str, workers[1:]))
+    listed = ", ".join(f"{w} above {workers[0]} by {-mean:+.3f} ± {half:.3f}" for w, mean, half in parts)
+    return Verdict(
+        f"{form}: {more} workers end worse than {workers[0]} after {iterations} iterations of each",
+        all_of([below(mean, half) for _, mean, half in parts]),
+        f"{len(losses)} seeds: {listed}",
+    )
 
 
 def _losses(
     plan: Plan, results: dict[Unit, dict[str, Any]], form: tuple[str, int], rate: float
 ) -> list[list[float] | None]:
     """Test loss after every stride, of each seed that was made; None for a chain that diverged."""
-    units = [plan.unit(form, rate, seed) for seed in range(plan.seeds if rate == plan.main_rate else 1)]
+    units = [plan.unit(form, rate, seed) for seed in range(plan.seeds_of(rate))]
     return [results[unit].get("loss") for unit in units if unit in results]
 
 

@@ -17,9 +17,13 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
     panels: list[tuple[str, Callable[[dict[str, Any], Any], None]]] = [
         ("gaussian", _gaussian), ("a9a", _bias), ("a9a", _speedup), ("dropping", _dropping),
         ("softmax", _mse), ("lenet", _network), ("lenet", _rates), ("cifar10", _network),
+        ("cifar10", _failure),
     ]  # fmt: skip
-    made = [(numbers[name], panel) for name, panel in panels if name in numbers]
-    columns = min(4, max(1, len(made)))
+    made = [
+        (numbers[name], panel) for name, panel in panels
+        if name in numbers and (panel is not _failure or numbers[name]["failure"])
+    ]  # fmt: skip
+    columns = min(3, max(1, len(made)))
     rows = -(-len(made) // columns) or 1
     figure = Figure(figsize=(4.6 * columns, 3.9 * rows), layout="constrained")
     axes = np.atleast_1d(figure.subplots(rows, columns)).ravel()
@@ -169,3 +173,22 @@ def _rates(found: dict[str, Any], axis: Any) -> None:
     axis.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="test loss of the last draw")
     axis.set_title(f"{found['title']}: chains that were made and did not diverge", fontsize=9)
     axis.legend(frameon=False, fontsize=7, handlelength=4)
+
+
+def _failure(found: dict[str, Any], axis: Any) -> None:
+    """Test loss against the number of workers at equal iterations of each, of every seed and their mean."""
+    failure = found["failure"]
+    for place, form in enumerate(("plain", "ahead", "tamed")):
+        rows = [row for row in failure["rows"] if row["form"] == form and row["loss"]]
+        colour, shift = _STYLES[form], 0.12 * (place - 1)
+        for row in rows:
+            axis.plot(
+                [row["workers"] + shift] * len(row["loss"]), row["loss"], "o", color=colour, markersize=3, alpha=0.5
+            )
+        means = [float(np.mean(row["loss"])) for row in rows]
+        axis.plot([row["workers"] + shift for row in rows], means, "-", color=colour, linewidth=1, label=form)
+    axis.axhline(np.log(10), color="0.5", linestyle=":", label="guessing, or diverged")
+    axis.set_xticks(failure["workers"], [f"{w}" for w in failure["workers"]])
+    axis.set(xlabel="workers", ylabel=f"test loss after {failure['iterations']} iterations of each worker")
+    axis.set_title(f"{found['title']}, lr {failure['lr']:g}: seeds and their means", fontsize=9)
+    axis.legend(frameon=False, fontsize=8)

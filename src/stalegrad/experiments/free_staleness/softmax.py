@@ -16,9 +16,9 @@ import numpy as np
 from stalegrad._internal.progress_bar import Report
 from stalegrad._internal.types import Array
 from stalegrad.datasets import Dataset, mnist
-from stalegrad.experiments.free_staleness.kept import kept
 from stalegrad.experiments.free_staleness.mse import Settings, measured
 from stalegrad.experiments.free_staleness.softmax_model import WhitenedSoftmax
+from stalegrad.experiments.parts import kept
 from stalegrad.kernels import BAOAB
 from stalegrad.protocol.trace import Trace
 from stalegrad.runs.sample import replay
