@@ -87,6 +87,15 @@ class TestFig1:
         assert picture.startswith(PNG)
         assert len(picture) > 10_000
 
+    def test_a_budget_leaves_the_rest_for_the_next_call(self, quick_fig1, tmp_path):
+        command = ("reproduce", "fig1", "--out", tmp_path, "--runs", 5)
+        status, output = invoke(*command, "--budget", 0)
+        assert status == 0
+        assert "The same command goes on" in output
+        assert not (tmp_path / "fig1.json").exists()
+        assert invoke(*command)[0] == 0
+        assert "wrote" in invoke(*command, "--budget", 0)[1]  # all parts are there
+
     def test_the_same_seed_gives_the_same_numbers(self, quick_fig1, tmp_path):
         found = []
         for name, seed in (("a", 1), ("b", 1), ("c", 2)):

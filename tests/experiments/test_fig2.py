@@ -12,9 +12,10 @@ import stalegrad as sg
 from stalegrad import cli
 from stalegrad.analysis.estimates import speedup_interval
 from stalegrad.engines import available_cores
-from stalegrad.experiments import fig2, times
+from stalegrad.experiments import fig2, fig2_plain, times
 from stalegrad.experiments.fig2_posterior import posterior
 from stalegrad.experiments.logistic_loss import MeanLogisticLoss
+from stalegrad.experiments.parts import OutOfTimeError, Parts
 from stalegrad.potentials.wrappers.whitened import Whitened
 from stalegrad.protocol.trace import Trace
 
@@ -161,10 +162,22 @@ def test_the_same_seed_gives_the_same_numbers(data, numbers):
     assert again["iteration_speedup_interval"] == numbers["iteration_speedup_interval"]
 
 
+def test_it_goes_on_where_it_was_stopped(data, numbers, tmp_path, monkeypatch):
+    first = fig2.reproduce(tiny(), data, parts=Parts(tmp_path, "fig2"))
+    assert first["curves"] == numbers["curves"]
+    for module in (fig2, fig2_plain):
+        monkeypatch.setattr(module, "replay", None)
+    monkeypatch.setattr(fig2, "measured_rates", None)
+    again = fig2.reproduce(tiny(), data, parts=Parts(tmp_path, "fig2", deadline=0.0))
+    assert json.dumps({**again, "seconds": 0}) == json.dumps({**first, "seconds": 0})
+    with pytest.raises(OutOfTimeError):
+        fig2.reproduce(tiny(runs=61), data, parts=Parts(tmp_path, "fig2", deadline=0.0))
+
+
 def test_the_command_prints_a_table_and_says_what_it_wrote(numbers, monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(
-        fig2, "reproduce", lambda settings, report: asked.append(settings) or report("x", 0.5) or numbers
+        fig2, "reproduce", lambda settings, report, parts: asked.append(settings) or report("x", 0.5) or numbers
     )
     out = tmp_path / "new" / "folder"
     result = CliRunner().invoke(

@@ -154,6 +154,13 @@ class TestNetworks:
         assert [(row["form"], row["workers"]) for row in found["failure"]["rows"]][:3] == [
             ("plain", 4), ("plain", 6), ("ahead", 4),
         ]  # fmt: skip
+        verdicts = {verdict["statement"]: verdict for verdict in found["verdicts"]}
+        assert len(verdicts) == 4  # of the rate with two seeds: two forms, two numbers of workers
+        lived = verdicts["lr 0.1, 16 workers: tamed ends below plain after 144 gradients"]
+        assert lived["outcome"] == "holds"
+        assert lived["evidence"] == f"2 seeds: {1 - np.log(10):+.3f} ± 0.000; 2 of the plain chains diverged"
+        same = verdicts["lr 0.1, 9 workers: tamed ends below plain after 144 gradients"]
+        assert same["outcome"] == "cannot be told"
         draw({"cifar10": found, "lenet": found}, tmp_path / "picture.png")
         assert (tmp_path / "picture.png").stat().st_size > 10_000
 

@@ -217,7 +217,8 @@ def free_staleness(
                 largest = row["largest_lr"]
                 table.add_row(row["form"], f"{row['workers']}", "none" if largest is None else f"{largest:g}")
             console.print(table)
-            print_verdicts((numbers[name]["failure"] or {}).get("verdicts", []))
+            failure = numbers[name]["failure"] or {"verdicts": []}
+            print_verdicts([*numbers[name]["verdicts"], *failure["verdicts"]])
     written(out / "free_staleness.json", out / "free_staleness.png")
 
 

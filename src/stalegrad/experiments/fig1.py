@@ -26,7 +26,7 @@ from scipy.stats import norm
 from stalegrad._internal.numbers_file import write_numbers_and_picture
 from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates import precision
-from stalegrad.experiments.parts import Parts
+from stalegrad.experiments.parts import NOT_KEPT, Parts
 from stalegrad.experiments.shades import shades
 from stalegrad.experiments.verdicts import Verdict, all_of, below, within
 from stalegrad.kernels import SGLD
@@ -63,14 +63,14 @@ def square(theta: Array) -> Array:
     return squares
 
 
-def reproduce(settings: Settings | None = None, parts: Parts | None = None) -> dict[str, Any]:
+def reproduce(settings: Settings | None = None, parts: Parts = NOT_KEPT) -> dict[str, Any]:
     """Run all panels; everything that the picture shows, as plain numbers.
 
     Args:
         settings: the constants.
         parts: keeps the chains of every τ, so that an interrupted figure goes on.
     """
-    settings, parts = settings or Settings(), parts or Parts()
+    settings = settings or Settings()
     begun = time.perf_counter()
     numbers = {
         **asdict(settings),
@@ -89,7 +89,7 @@ def data(settings: Settings) -> Array:
     return theta + rng.standard_normal(settings.n_data)
 
 
-def paper_panel(settings: Settings, parts: Parts) -> dict[str, Any]:
+def paper_panel(settings: Settings, parts: Parts = NOT_KEPT) -> dict[str, Any]:
     """MSE of φ̂ against iteration for every τ, from ``runs`` repetitions of one constant-staleness trace each."""
     potential = GaussianMean(data(settings), batch_size=settings.batch_size, dtype=np.float64)
     mean, variance = (float(np.squeeze(moment)) for moment in potential.posterior())
@@ -129,7 +129,7 @@ def _common(settings: Settings) -> list[Any]:
     return [settings.runs, settings.seed, settings.n_data, settings.batch_size, settings.constant]
 
 
-def bound_panel(settings: Settings, parts: Parts) -> dict[str, Any]:
+def bound_panel(settings: Settings, parts: Parts = NOT_KEPT) -> dict[str, Any]:
     """The MSE at the end for several budgets L/τ, beside the bound c (τ/L)^(2/3).
 
     ``slope`` is that of log MSE against log L/τ between the two largest budgets, by weighted least squares: before
@@ -215,7 +215,7 @@ def verdicts(numbers: dict[str, Any]) -> list[Verdict]:
     return [equal, falls, bias, variance]
 
 
-def mixing_panel(settings: Settings, parts: Parts) -> dict[str, Any]:
+def mixing_panel(settings: Settings, parts: Parts = NOT_KEPT) -> dict[str, Any]:
     """Bias and variance of φ̂ against τ at one step size, measured and in closed form.
 
     With exact gradients all that matters of N centred data is their mean, which is one datum 0 with noise 1/√N; and

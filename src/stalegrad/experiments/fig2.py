@@ -45,7 +45,7 @@ from stalegrad.engines import available_cores
 from stalegrad.experiments.fig2_picture import draw
 from stalegrad.experiments.fig2_plain import Plain, plain_panel
 from stalegrad.experiments.fig2_posterior import Posterior, posterior
-from stalegrad.experiments.parts import Parts
+from stalegrad.experiments.parts import NOT_KEPT, Parts
 from stalegrad.experiments.times import (
     Machine,
     measure_times,
@@ -94,7 +94,7 @@ def reproduce(
     settings: Settings | None = None,
     data: Dataset | None = None,
     report: Report = lambda what, share: None,
-    parts: Parts | None = None,
+    parts: Parts = NOT_KEPT,
 ) -> dict[str, Any]:
     """Everything that the picture shows, as plain numbers.
 
@@ -104,7 +104,7 @@ def reproduce(
         report: called with what is being done and the share that is done.
         parts: keeps blocks of repetitions and what was timed, so that an interrupted figure goes on.
     """
-    settings, parts = settings or Settings(), parts or Parts()
+    settings = settings or Settings()
     begun = time.perf_counter()
     report("finding the mode", 0.0)
     data = data or a9a()
@@ -140,14 +140,13 @@ def sample_all(
     model: Posterior,
     traces: list[Trace],
     report: Report,
-    parts: Parts | None = None,
+    parts: Parts = NOT_KEPT,
     name: str = "",
 ) -> list[Array]:
     """φ̂ after every ``thin`` updates in every repetition, (R, L/thin), for each W.
 
     Blocks of repetitions are executed side by side, on as many threads as there are cores: compiled code frees the GIL.
     """
-    parts = parts or Parts()
     same = [name, settings.batch_size, settings.step_size, settings.steps, settings.thin, settings.seed]
     same.append(asdict(settings.cluster))
     blocks = [(w, first) for first in range(0, settings.runs, _BLOCK) for w in reversed(range(len(traces)))]

@@ -16,7 +16,7 @@ from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates import speedup_interval
 from stalegrad.datasets import Dataset
 from stalegrad.experiments.logistic_loss import MeanLogisticLoss
-from stalegrad.experiments.parts import Parts
+from stalegrad.experiments.parts import NOT_KEPT, Parts
 from stalegrad.experiments.times import Machine
 from stalegrad.kernels import SGLD
 from stalegrad.potentials import Logistic
@@ -44,10 +44,9 @@ def plain_panel(
     cluster: Machine,
     seed: int,
     report: Report,
-    parts: Parts | None = None,
+    parts: Parts = NOT_KEPT,
 ) -> dict[str, Any]:
     """Variance of φ̂ against updates for each W, and the iteration speedup where it can be read."""
-    parts = parts or Parts()
     same = [data.name, batch_size, asdict(cluster), seed, plain.step_size, plain.steps, plain.thin]
     potential = Logistic(data.X, data.y, batch_size=batch_size, intercept=True)
     loss = MeanLogisticLoss(data.X_test, data.y_test)

@@ -83,3 +83,7 @@ class Parts:
             return make()
 
         return made
+
+
+NOT_KEPT = Parts()
+"""Everything is made, and nothing kept."""

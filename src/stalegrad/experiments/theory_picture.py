@@ -18,7 +18,7 @@ import numpy as np
 from stalegrad._internal.numbers_file import write_numbers_and_picture
 from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates import precision
-from stalegrad.experiments.parts import Parts
+from stalegrad.experiments.parts import NOT_KEPT, Parts
 from stalegrad.experiments.shades import shades
 from stalegrad.experiments.verdicts import Verdict, all_of, below, within
 from stalegrad.kernels import SGLD
@@ -48,14 +48,14 @@ class Settings:
     servers_step_size: float = 0.016
 
 
-def reproduce(settings: Settings | None = None, parts: Parts | None = None) -> dict[str, Any]:
+def reproduce(settings: Settings | None = None, parts: Parts = NOT_KEPT) -> dict[str, Any]:
     """Everything that the picture shows, as plain numbers.
 
     Args:
         settings: the constants.
         parts: keeps what was measured, so that an interrupted picture goes on.
     """
-    settings, parts = settings or Settings(), parts or Parts()
+    settings = settings or Settings()
     begun = time.perf_counter()
     same = [settings.runs, settings.seed, settings.steps, settings.start]
     cells = [(tau, h) for tau in settings.tau for h in settings.step_sizes]

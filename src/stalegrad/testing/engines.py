@@ -129,20 +129,22 @@ def check_step_size_per_chain(engine: Engine, *, steps: int) -> None:
 
 
 def check_shards(engine: Engine, *, steps: int) -> None:
-    """Data in shards: a run replays bit for bit, weights of gradients included.
+    """Data in shards, plain and compensated: a run replays bit for bit, weights of gradients included.
 
     >>> import stalegrad as sg
     >>> check_shards(sg.engines.Inline(), steps=50)
     """
-    potential, kernel, sizes = small_model(), _LANGEVIN, [14, 10, 8, 8]
-    run = sample(
-        potential, kernel, steps=steps, workers=4, seed=7, engine=engine, progress=False, architecture=Shards(sizes)
-    )
-    promise(run.trace.architecture == Shards(sizes), "the trace does not say how the data were cut into shards")
-    again = replay(run.trace, potential, kernel)
-    promise(np.array_equal(again.draws, run.draws), "the replay differs with data in shards")
-    whole = replay(run.trace, potential, kernel, architecture=StaleGradients())
-    promise(not np.array_equal(whole.draws, run.draws), "shards make no difference")
+    potential, sizes = small_model(), [14, 10, 8, 8]
+    compensated = Shards(sizes, linear=20.0, look_ahead="auto", tame=0.2)
+    for architecture, kernel in ((Shards(sizes), _LANGEVIN), (compensated, _SPLITTING)):
+        run = sample(
+            potential, kernel, steps=steps, workers=4, seed=7, engine=engine, progress=False, architecture=architecture
+        )
+        promise(run.trace.architecture == architecture, "the trace does not say how the data were cut into shards")
+        again = replay(run.trace, potential, kernel)
+        promise(np.array_equal(again.draws, run.draws), "the replay differs with data in shards")
+        whole = replay(run.trace, potential, kernel, architecture=StaleGradients())
+        promise(not np.array_equal(whole.draws, run.draws), "shards make no difference")
 
 
 def check_architectures(engine: Engine, *, steps: int) -> None:

@@ -1,6 +1,7 @@
 """The same run once more with half the step size: what an estimate gains by it is what the step size costs it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ from stalegrad.kernels import Kernel
 from stalegrad.kernels.noise import MAX_SEED
 from stalegrad.kernels.schedules import Schedule
 from stalegrad.potentials import Potential
-from stalegrad.protocol.architectures import StaleGradients
+from stalegrad.protocol.architectures import Architecture, StaleGradients
 from stalegrad.protocol.architectures.base import Place
+from stalegrad.protocol.architectures.stale_gradients import Compensated
 from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.executor import execute
@@ -115,7 +117,7 @@ def _halved_draws(trace: Trace, s: int, potential: Potential, kernel: Kernel, at
     start = potential.initial() if trace.initial is None else trace.initial[s]
     kernel = kernel.for_model(potential.n_data, potential.batch_size).with_step_size(_schedule(sizes))
     place = Place(np.asarray(start, potential.dtype)[None], (trace.seed + 1) % MAX_SEED, s)
-    architecture = trace.architecture if isinstance(trace.architecture, StaleGradients) else StaleGradients()
+    architecture = _on_all_data(trace.architecture)
     chain = architecture.chain(kernel, place, trace.workers)
     places = {2 * int(update) + 1: index for index, update in enumerate(at)}
     kept = np.empty((len(at), potential.size), potential.dtype)
@@ -126,6 +128,13 @@ def _halved_draws(trace: Trace, s: int, potential: Potential, kernel: Kernel, at
 
     execute(halved.head(2 * int(at[-1]) + 2), architecture.work(potential, [kernel], trace.workers), chain, record)
     return kept if trace.coordinates is None else trace.coordinates.original(kept)
+
+
+def _on_all_data(architecture: Architecture) -> StaleGradients:
+    """What the server makes of stale gradients, from workers that all see all data."""
+    if not isinstance(architecture, Compensated):
+        return StaleGradients()
+    return StaleGradients(**{option.name: getattr(architecture, option.name) for option in fields(Compensated)})
 
 
 def _schedule(sizes: Array) -> float | Schedule:

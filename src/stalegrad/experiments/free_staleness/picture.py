@@ -21,7 +21,7 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
     ]  # fmt: skip
     made = [
         (numbers[name], panel) for name, panel in panels
-        if name in numbers and (panel is not _failure or numbers[name]["failure"])
+        if name in numbers and (panel is not _failure or _compared(numbers[name]))
     ]  # fmt: skip
     columns = min(3, max(1, len(made)))
     rows = -(-len(made) // columns) or 1
@@ -173,6 +173,11 @@ def _rates(found: dict[str, Any], axis: Any) -> None:
     axis.set(xscale="log", yscale="log", xlabel="learning rate", ylabel="test loss of the last draw")
     axis.set_title(f"{found['title']}: chains that were made and did not diverge", fontsize=9)
     axis.legend(frameon=False, fontsize=7, handlelength=4)
+
+
+def _compared(found: dict[str, Any]) -> bool:
+    """Whether a seed of the comparison at equal iterations is whole."""
+    return any(row["loss"] for row in (found["failure"] or {"rows": []})["rows"])
 
 
 def _failure(found: dict[str, Any], axis: Any) -> None:

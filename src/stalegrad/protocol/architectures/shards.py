@@ -32,6 +32,10 @@ What follows: no gradient may be dropped, for then the shards of slow workers wo
 its workers are there; and a worker that is lost takes its shard with it, so that the run has to end. Data that are
 sorted should be shuffled before: gradients of shards that differ a lot differ a lot from ∇U, which costs precision as
 any gradient noise does.
+
+The options of :class:`~stalegrad.protocol.architectures.StaleGradients` go with shards. Where the server owns A,
+workers answer with r_w = g̃_w(θ_old) − A θ_old and the update uses β̂_w r_w + A θ_now. Since Σ_w p_w β_w = 1 that is ∇U
+on average, and the linear part is neither stale nor weighed now more and now less. What is tamed is β̂_w r_w.
 """
 
 from collections.abc import Sequence
@@ -47,8 +51,10 @@ from stalegrad.kernels.base import Kernel
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.minibatches.shards import ShardedMinibatches, given_sizes, shard_sizes
 from stalegrad.potentials.wrappers.base import Wrapper
-from stalegrad.protocol.architectures.base import Architecture, Place, RunShape
+from stalegrad.protocol.architectures.base import Place, RunShape
+from stalegrad.protocol.architectures.stale_gradients import Compensated
 from stalegrad.protocol.chain import Chain
+from stalegrad.protocol.foresight import ForesightChain
 
 _BELIEF = 2  # gaps of length W that are thought to have been seen
 _MEMORY = 1000  # gaps that the mean is about, in the long run
@@ -56,7 +62,7 @@ _LONGEST = 10.0  # means that a gap counts for at most
 
 
 @dataclass(frozen=True)
-class Shards(Architecture):
+class Shards(Compensated):
     """Each worker draws its minibatches from a part of the data that is its own; the posterior is the same.
 
     Worker w needs the data of shard w and no others. The server weighs each gradient by N_w over the worker's share of
@@ -64,18 +70,19 @@ class Shards(Architecture):
 
     Args:
         sizes: N_0, …, N_{W−1}, which sum to N; None cuts the data into W consecutive parts, as equal as can be.
+        linear, look_ahead, course, tame: as in :class:`~stalegrad.protocol.architectures.StaleGradients`.
 
     >>> from stalegrad.testing import small_model
-    >>> Shards().fitted(small_model(), workers=3)
-    Shards(sizes=(14, 13, 13))
+    >>> Shards().fitted(small_model(), workers=3).sizes
+    (14, 13, 13)
     """
 
     sizes: Sequence[int] | None = None
 
     fixed_workers = True
-    stale_gradients = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.sizes is not None:
             object.__setattr__(self, "sizes", given_sizes(self.sizes))
 
@@ -85,6 +92,7 @@ class Shards(Architecture):
 
     def refuse(self, run: RunShape, potential: Potential, kernels: Sequence[Kernel], *, even: bool = True) -> None:
         """Every shard must count: nothing may be dropped, and every server needs a worker for each."""
+        super().refuse(run, potential, kernels, even=even)
         if potential.addressed:
             problem = f"does not go with {type(potential).__name__}, whose workers do more than draw minibatches"
             raise ArgumentError("architecture", self, problem, "Give architecture=None.")
@@ -99,12 +107,12 @@ class Shards(Architecture):
 
     def work(self, potential: Potential, kernels: Sequence[Kernel], workers: int) -> Potential:
         """Gradients on minibatches of the worker's shard."""
-        return Sharded(potential, shard_sizes(self.sizes, potential.n_data, workers))
+        return super().work(Sharded(potential, shard_sizes(self.sizes, potential.n_data, workers)), kernels, workers)
 
     def chain(self, kernel: Kernel, place: Place, workers: int) -> Chain:
         """A chain that weighs gradients by whose they are."""
         assert self.sizes is not None, "fitted() has filled it in"
-        return ShardedChain(kernel, *place, sizes=self.sizes)
+        return ShardedChain(kernel, *place, sizes=self.sizes, **self.foresight(workers))
 
 
 class Sharded(Wrapper):
@@ -120,11 +128,11 @@ class Sharded(Wrapper):
         super().__init__(potential, ShardedMinibatches(batches.n_data, batches.batch_size, batches.scheme, sizes=sizes))
 
 
-class ShardedChain(Chain):
+class ShardedChain(ForesightChain):
     """A chain whose gradients come from shards of the data and are weighed by β̂.
 
     Args:
-        *place, **named: as for :class:`Chain`.
+        *place, **named: as for :class:`ForesightChain`.
         sizes: of the shards.
     """
 
@@ -135,10 +143,9 @@ class ShardedChain(Chain):
         self._weights = ShardWeights(sizes)
 
     def weighted(self, gradient: Array, worker: int) -> Array:
-        """β̂_w g̃, a copy: what came may be read-only."""
+        """β̂_w times the answer, a copy, since what came may be read-only; tamed, and A θ added."""
         (weight,) = self._weights.of([worker], self.version)
-        used: Array = gradient * weight.astype(gradient.dtype)
-        return used
+        return super().weighted(gradient * weight.astype(gradient.dtype), worker)
 
     def _arrays(self) -> dict[str, Array]:
         return {**super()._arrays(), **self._weights.arrays()}

@@ -21,49 +21,15 @@ from stalegrad.protocol.foresight import COURSES, Course, ForesightChain, point_
 from stalegrad.protocol.linear_part import LinearPart, LowRank, add_linear, add_multiple, product
 
 
-@dataclass(frozen=True)
-class StaleGradients(Architecture):
-    """The paper's, and the default: a worker answers with the gradient at the point it was sent, however old it is.
-
-    An old gradient is wrong by what the chain has moved since. Most of that is known at the server, in two ways.
-
-    **The server owns the linear part.** With ``linear=A`` a worker answers with the residual r = g(θ_old) − A θ_old,
-    and the server uses r + A θ_now. The part A of the curvature is then never stale: with A = ∇²U the chain on a
-    Gaussian *is* the chain with fresh gradients, whatever the staleness. In coordinates in which all curvatures are
-    about 1, such as those of ``Whitened``, A = 1 is nearly everything, and costs a multiplication and an addition a
-    parameter at each end; so does a diagonal. A dense A costs n² of them, k directions 2kn.
-
-    **Workers are sent a point ahead of the chain.** A momentum moves the chain on while a worker computes.
-    ``look_ahead=τ`` sends θ + c q instead of θ, with no need to know a curvature. On a ``"straight"`` course c = τh,
-    which takes away the whole error of first order that gradients of mean age τ make in the law of θ. On the
-    ``"expected"`` one c = h(m + m² + … + m^τ), m the share that an update keeps of the momentum: that is where the
-    chain will be on average. It leaves the error λ(τh − c)/B in a variance, but is stable at somewhat longer steps
-    where τ is large beside 1/(1 − m).
-
-    **Both together**, in coordinates in which the posterior has about mean 0 and variance T/a, as those of the warm-up:
-    on a ``"turning"`` course workers are sent α θ + c q with the law of θ itself, for which the residual's staleness
-    changes neither mean nor variance to first order in the residual, however long τh is
-    (:func:`stalegrad.theory.turned`).
-
-    **A late gradient is not believed without limit.** With ``tame=p`` the answer of a worker pushes the momentum of no
-    coordinate by more than p√T in one update: g/√(1 + (hg/(p√T))²). The law is changed by an error of second order in
-    h, :func:`stalegrad.theory.taming_error`, and chains whose gradients are too old for their step size, as those of
-    networks at large learning rates, do not blow up: p = 0.1 let nine workers train LeNet at ten times the usual rate.
-
-    All are functions of what the trace has: runs with them replay bit for bit. docs/free-staleness.md derives them.
+@dataclass(frozen=True, kw_only=True)
+class Compensated(Architecture):
+    """Workers send gradients that are stale, and the server makes up for it: the options of :class:`StaleGradients`.
 
     Args:
-        linear: A, the curvature that the server owns: a number a ≥ 0 for a I, a vector for a diagonal, a symmetric
-            matrix, or :class:`LowRank`; 0 for none.
-        look_ahead: how many updates to look ahead; ``"auto"`` for W − 1, which is how old the gradients of W workers
-            are on average, however different they are; 0 to send the chain's own point.
-        course: ``"straight"``, ``"expected"``, or ``"turning"``, which needs ``linear`` to be a number above 0.
-        tame: p; 0 to take gradients as they are. Needs a kernel with a momentum, at a temperature above 0.
-
-    >>> StaleGradients(linear=1.0).owned_along(np.array([0.6, 0.8]))
-    1.0
-    >>> StaleGradients(linear=[1.0, 9.0]).linear
-    LinearPart(diagonal (2,))
+        linear: A, the curvature that the server owns.
+        look_ahead: how many updates to look ahead.
+        course: on which course.
+        tame: how far an answer may push a momentum.
     """
 
     linear: float | LinearPart | LowRank | Sequence[Any] | Array = 0.0
@@ -133,14 +99,62 @@ class StaleGradients(Architecture):
         """The model, or its residual after the part that the server owns."""
         return self.residual(potential) or potential
 
+    def foresight(self, workers: int) -> dict[str, Any]:
+        """What a :class:`ForesightChain` is made with."""
+        ahead = self.updates_ahead(workers)
+        return {"linear": self._part, "updates_ahead": ahead, "course": self.course, "tame": self.tame}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaleGradients(Compensated):
+    """The paper's, and the default: a worker answers with the gradient at the point it was sent, however old it is.
+
+    An old gradient is wrong by what the chain has moved since. Most of that is known at the server, in two ways.
+
+    **The server owns the linear part.** With ``linear=A`` a worker answers with the residual r = g(θ_old) − A θ_old,
+    and the server uses r + A θ_now. The part A of the curvature is then never stale: with A = ∇²U the chain on a
+    Gaussian *is* the chain with fresh gradients, whatever the staleness. In coordinates in which all curvatures are
+    about 1, such as those of ``Whitened``, A = 1 is nearly everything, and costs a multiplication and an addition a
+    parameter at each end; so does a diagonal. A dense A costs n² of them, k directions 2kn.
+
+    **Workers are sent a point ahead of the chain.** A momentum moves the chain on while a worker computes.
+    ``look_ahead=τ`` sends θ + c q instead of θ, with no need to know a curvature. On a ``"straight"`` course c = τh,
+    which takes away the whole error of first order that gradients of mean age τ make in the law of θ. On the
+    ``"expected"`` one c = h(m + m² + … + m^τ), m the share that an update keeps of the momentum: that is where the
+    chain will be on average. It leaves the error λ(τh − c)/B in a variance, but is stable at somewhat longer steps
+    where τ is large beside 1/(1 − m).
+
+    **Both together**, in coordinates in which the posterior has about mean 0 and variance T/a, as those of the warm-up:
+    on a ``"turning"`` course workers are sent α θ + c q with the law of θ itself, for which the residual's staleness
+    changes neither mean nor variance to first order in the residual, however long τh is
+    (:func:`stalegrad.theory.turned`).
+
+    **A late gradient is not believed without limit.** With ``tame=p`` the answer of a worker pushes the momentum of no
+    coordinate by more than p√T in one update: g/√(1 + (hg/(p√T))²). The law is changed by an error of second order in
+    h, :func:`stalegrad.theory.taming_error`, and chains whose gradients are too old for their step size, as those of
+    networks at large learning rates, do not blow up: p = 0.1 let nine workers train LeNet at ten times the usual rate.
+
+    All are functions of what the trace has: runs with them replay bit for bit. docs/free-staleness.md derives them.
+
+    Args:
+        linear: A, the curvature that the server owns: a number a ≥ 0 for a I, a vector for a diagonal, a symmetric
+            matrix, or :class:`LowRank`; 0 for none.
+        look_ahead: how many updates to look ahead; ``"auto"`` for W − 1, which is how old the gradients of W workers
+            are on average, however different they are; 0 to send the chain's own point.
+        course: ``"straight"``, ``"expected"``, or ``"turning"``, which needs ``linear`` to be a number above 0.
+        tame: p; 0 to take gradients as they are. Needs a kernel with a momentum, at a temperature above 0.
+
+    >>> StaleGradients(linear=1.0).owned_along(np.array([0.6, 0.8]))
+    1.0
+    >>> StaleGradients(linear=[1.0, 9.0]).linear
+    LinearPart(diagonal (2,))
+    """
+
     def chain(self, kernel: Kernel, place: Place, workers: int) -> Chain:
         """A chain that adds what it owns, and says where it will be."""
         if not self._part and not self.point_ahead(kernel, 1e-6, workers)[1] and not self.tame:
             return Chain(kernel, *place)
-        ahead = self.updates_ahead(workers)
-        return ForesightChain(
-            kernel, *place, linear=self._part, updates_ahead=ahead, course=self.course, tame=self.tame
-        )
+        return ForesightChain(kernel, *place, **self.foresight(workers))
 
 
 class Residual(Wrapper):

@@ -31,8 +31,8 @@ def trace_of(speeds, law=LogNormal, steps=STEPS):
     return sg.simulate(workers=WORKERS, steps=steps, compute=compute, seed=4)
 
 
-def exact_moments(trace, sizes, weighed=True, h=H, burn_in=BURN_IN):
-    """Means (draw,) and variances (draw,) of θ_{l+1} = θ_l − hβ(λ θ_{l−τ} − N d̄_batch) + √(2h) z, by recursion."""
+def exact_moments(trace, sizes, weighed=True, h=H, burn_in=BURN_IN, owned=0.0):
+    """Means (draw,) and variances (draw,) of θ_{l+1} = (1 − ha) θ_l − hβ((λ − a) θ_{l−τ} − N d̄_batch) + √(2h) z."""
     shards = [DATA[ShardedMinibatches(N, J, sizes=sizes).rows(w)] for w in range(WORKERS)]
     centres = [N * shard.mean() for shard in shards]
     noises = [N**2 * shard.var(ddof=1) / J * (1 - J / len(shard)) for shard in shards]
@@ -43,7 +43,7 @@ def exact_moments(trace, sizes, weighed=True, h=H, burn_in=BURN_IN):
     mean, covariance = np.zeros(depth), np.zeros((depth, depth))  # of θ_l, θ_{l−1}, …
     means, variances = np.empty(len(chain)), np.empty(len(chain))
     for step, (worker, tau, beta) in enumerate(zip(chain.worker, chain.staleness, weights, strict=True)):
-        row = unit[0] - h * beta * CURVATURE * unit[tau]
+        row = (1 - h * owned) * unit[0] - h * beta * (CURVATURE - owned) * unit[tau]
         with_old = covariance @ row
         means[step] = row @ mean + h * beta * centres[worker]
         variances[step] = row @ with_old + 2 * h + (h * beta) ** 2 * noises[worker]
@@ -80,6 +80,32 @@ class TestGaussianMean:
         means, _ = exact_moments(trace_of(speeds), SIZES[sizes], weighed=False)
         off = abs(means.mean() - MEAN) / np.sqrt(VARIANCE)
         assert off < 0.1 if sizes == speeds == "equal" else off > 1
+
+
+@pytest.mark.parametrize("share", [0.6, 1.0])
+class TestOwned:
+    """Shards of unequal size at workers of unequal speed, steps at which staleness shows, and a server that owns A."""
+
+    def test_mean_and_variance(self, share):
+        trace, sizes, h, owned = trace_of("unequal"), SIZES["unequal"], 5 * H, share * CURVATURE
+        model, kernel = GaussianMean(DATA, batch_size=J, dtype=np.float64), sg.SGLD(step_size=h)
+        shards = sg.Shards(sizes, linear=owned)
+        run = sg.replay(trace, model, kernel, architecture=shards, repeats=REPEATS, burn_in=BURN_IN)
+        draws = run.draws[:, 0, :, 0]
+        means, variances = exact_moments(trace, sizes, h=h, owned=owned)
+        limit = stats.t(REPEATS - 1).isf(1e-6 / 2)
+        for values, exact in ((draws, means), (np.square(draws - means), variances)):
+            averages = values.mean(axis=1)
+            assert abs(averages.mean() - exact.mean()) < limit * averages.std(ddof=1) / np.sqrt(REPEATS)
+
+    def test_less_of_the_error_is_left_than_without(self, share):
+        trace, sizes, h = trace_of("unequal"), SIZES["unequal"], 5 * H
+        plain, owning = (exact_moments(trace, sizes, h=h, owned=a)[1].mean() for a in (0.0, share * CURVATURE))
+        assert owning < plain
+        if share == 1.0:  # nothing of the law of θ is stale: a fresh worker whose minibatches have the same noise
+            fresh = sg.Trace.constant_staleness(0, steps=STEPS)
+            fresh.chains[0].worker[:] = trace.chains[0].worker
+            assert owning == pytest.approx(exact_moments(fresh, sizes, h=h, owned=CURVATURE)[1].mean(), rel=1e-9)
 
 
 def test_the_bias_falls_with_the_step_size():

@@ -182,6 +182,24 @@ class TestEngines:
         again = sg.replay(sg.load(tmp_path / "run").trace, model(), SGLD)
         np.testing.assert_array_equal(again.draws, np.asarray(run.draws[:]))
 
+    def test_compensated_stored_and_gone_on_with(self, engine, tmp_path):
+        kernel = sg.SGHMC(step_size=0.01, friction=5.0)
+        shards = sg.Shards([10, 20, 30], linear=[8.0] * model().size, look_ahead="auto", tame=0.3)
+        settings = {"workers": 3, "architecture": shards, "engine": engine, "progress": False}
+        sg.sample(model(), kernel, steps=80, store=tmp_path / "run", **settings)
+        run = sg.resume(tmp_path / "run", model(), steps=160, progress=False)
+        stored = sg.load(tmp_path / "run").trace
+        assert stored.architecture == shards
+        again = sg.replay(stored, model(), kernel)
+        np.testing.assert_array_equal(again.draws, np.asarray(run.draws[:]))
+        plain = sg.replay(stored, model(), kernel, architecture=sg.Shards([10, 20, 30]))
+        assert not np.array_equal(plain.draws, again.draws)
+
+
+def test_what_looks_ahead_needs_a_momentum_with_shards_as_well():
+    with pytest.raises(ArgumentError, match="look_ahead"):
+        sg.sample(model(), SGLD, steps=10, workers=3, architecture=sg.Shards(look_ahead=2), progress=False)
+
 
 def test_a_stored_run_without_shards_stays_one(tmp_path):
     run = sg.sample(model(), SGLD, steps=20, workers=2, store=tmp_path / "run", progress=False)
