@@ -1,6 +1,7 @@
 """The experiment on free staleness, small: its figures are those of theory, and it goes on where it was stopped."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from stalegrad.experiments.free_staleness import dropping, experiment, gaussian,
 from stalegrad.experiments.free_staleness.networks import CIFAR10, LENET
 from stalegrad.experiments.free_staleness.picture import draw
 from stalegrad.experiments.free_staleness.softmax_model import WhitenedSoftmax
-from stalegrad.potentials import Softmax
+from stalegrad.potentials import GaussianMean, Softmax
 
 from .small_data import small_data
 
@@ -80,6 +81,25 @@ TINY_SOFTMAX = mse.Settings(
     name="softmax", workers=(1, 16), runs=4, steps=300, thin=10, batch_size=50, step_sizes=(0.02, 0.04),
     common_step=0.04, relaxations=2.0, truth_steps=60,
 )  # fmt: skip
+
+
+def test_repetitions_add_up_over_calls(tmp_path, monkeypatch):
+    """Without time one block is made; each later one is added, and what is there is not made again."""
+    model, functions = GaussianMean(np.zeros((4, 3)), batch_size=2), lambda z: np.column_stack([z[:, 0], z[:, 1] ** 2])
+    settings = replace(SMALL, runs=7, block=3, steps=200)
+    truth = {"mean": [0.0, 1.0], "error": [0.0, 0.0]}
+    nothing = lambda what, share: None  # noqa: E731
+    first = mse.measured(tmp_path, settings, model, functions, truth, nothing, deadline=0.0)
+    assert (first["runs"], first["runs_planned"]) == (3, 7)
+    again = mse.measured(tmp_path, settings, model, functions, truth, nothing, deadline=0.0)
+    assert json.dumps(again) == json.dumps(first)
+    whole = mse.measured(tmp_path, settings, model, functions, truth, nothing)
+    assert whole["runs"] == 7
+    monkeypatch.setattr(mse, "sampled", None)
+    assert json.dumps(mse.measured(tmp_path, settings, model, functions, truth, nothing)) == json.dumps(whole)
+    monkeypatch.undo()
+    once = mse.measured(tmp_path / "once", replace(settings, block=7), model, functions, truth, nothing)
+    assert [row["bias"] for row in once["bias"]] == [row["bias"] for row in whole["bias"]]  # the same repetitions
 
 
 class TestSoftmax:

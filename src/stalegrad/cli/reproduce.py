@@ -176,7 +176,8 @@ def staleness_steps(
 def free_staleness(
     out: Out,
     budget: Annotated[
-        float | None, typer.Option(help="Minutes that each network may take; the next call makes more chains.", min=0)
+        float | None,
+        typer.Option(help="Minutes for softmax and for each network; the next call makes more chains.", min=0),
     ] = None,
     section: Annotated[
         list[str] | None,

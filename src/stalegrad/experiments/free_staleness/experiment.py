@@ -52,7 +52,8 @@ def reproduce(
         out: the folder.
         settings: the constants.
         sections: which to make, of :data:`SECTIONS`.
-        budget: minutes after which no further chain of a network is begun; another call goes on.
+        budget: minutes for softmax regression and for each network, after which no further chain is begun; another call
+            goes on.
         processes: chains of networks at a time.
         report: called with what is being done and the share that is done.
     """
@@ -64,7 +65,7 @@ def reproduce(
         "a9a": lambda: logistic.measure(out, settings.a9a, report),
         "dropping": lambda: dropping.measure(settings.dropping),
         "cost": lambda: {"rows": cost.measure(settings.cost_sizes)},
-        "softmax": lambda: softmax.measure(out, settings.softmax, report),
+        "softmax": lambda: softmax.measure(out, settings.softmax, report, deadline=_end(budget)),
         "lenet": lambda: networks.measure(out, plans["lenet"], report, **hurry),
         "cifar10": lambda: networks.measure(out, plans["cifar10"], report, **hurry),
     }
@@ -76,6 +77,11 @@ def reproduce(
     numbers["seconds"] = round(time.perf_counter() - begun, 1)
     write_numbers_and_picture(out, "free_staleness", numbers, draw)
     return numbers
+
+
+def _end(budget: float | None) -> float:
+    """When so many minutes from now are over, by :func:`time.time`."""
+    return float("inf") if budget is None else time.time() + 60 * budget
 
 
 def made_before(out: Path) -> dict[str, Any]:

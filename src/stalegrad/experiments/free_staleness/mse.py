@@ -9,6 +9,7 @@ worker over L/W of W workers; in seconds, the virtual time of one worker over th
 repetitions, which all chains share their noise in.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 from stalegrad._internal.progress_bar import Report
 from stalegrad._internal.types import Array
 from stalegrad.engines.simulation import LogNormal, simulate
-from stalegrad.experiments.parts import kept
+from stalegrad.experiments.parts import kept_array
 from stalegrad.kernels import SGLD
 from stalegrad.potentials.base import Potential
 from stalegrad.protocol.architectures import StaleGradients
@@ -40,6 +41,8 @@ class Settings:
     name: str = "a9a"
     workers: tuple[int, ...] = (1, 4, 16, 64)
     runs: int = 128
+    block: int = 128
+    """How many repetitions are sampled together, and kept in one file."""
     steps: int = 6000
     thin: int = 60
     batch_size: int = 50
@@ -92,40 +95,60 @@ def measured(
     truth: dict[str, Any],
     report: Report,
     start: Array | None = None,
+    deadline: float = float("inf"),
 ) -> dict[str, Any]:
     """Biases at one step size, and speedups at equal MSE.
 
     Args:
-        out: the experiment's folder; chains that are in it are not made again.
+        out: the experiment's folder; repetitions that are in it are not made again.
         settings: the constants.
         model: in whitened coordinates around its mode.
         functions: φ.
         truth: exact posterior means of φ and their standard errors.
         report: called with what is being done and the share that is done.
         start: z of all chains at first; None for the mode, 0.
+        deadline: by :func:`time.time`, after which no further block of repetitions is begun, if there is one.
     """
     start = np.zeros(model.size) if start is None else start
-    wanted, found = forms(settings), {}
-    for number, form in enumerate(wanted):
-        report(f"{settings.name}: {form.name}", number / len(wanted))
-        key = f"{settings.name}-{form.name}-r{settings.runs}-l{settings.steps}-s{settings.seed}.json"
-        numbers = kept(
-            out / "units" / key,
-            lambda form=form: {"phi": sampled(settings, model, form, functions, start).tolist()},  # type: ignore[misc]
-        )
-        found[form] = np.array(numbers["phi"], float)
-    return summary(settings, found, truth)
+    wanted = forms(settings)
+    found: dict[Form, list[Array]] = {form: [] for form in wanted}
+    firsts = range(0, settings.runs, settings.block)
+    for first in firsts:
+        paths = {form: out / "units" / _file_name(settings, form, first) for form in wanted}
+        if first and time.time() >= deadline and not all(path.exists() for path in paths.values()):
+            break
+        for number, form in enumerate(wanted):
+            share = (first / settings.block + number / len(wanted)) / len(firsts)
+            report(f"{settings.name}: {form.name}, from repetition {first}", share)
+            found[form].append(
+                kept_array(paths[form], lambda form=form: sampled(settings, model, form, functions, start, first))  # type: ignore[misc]  # noqa: B023
+            )
+    whole = {form: np.concatenate(blocks).astype(np.float64) for form, blocks in found.items()}
+    return {**summary(settings, whole, truth), "runs": len(whole[wanted[0]]), "runs_planned": settings.runs}
 
 
-def sampled(settings: Settings, model: Potential, form: Form, functions: Functions, start: Array) -> Array:
-    """φ of every ``thin``-th draw of every repetition, (R, draws, 2)."""
+def _count(settings: Settings, first: int) -> int:
+    return min(settings.block, settings.runs - first)
+
+
+def _file_name(settings: Settings, form: Form, first: int) -> str:
+    """With all that its numbers depend on."""
+    last = first + _count(settings, first)
+    return f"{settings.name}-{form.name}-l{settings.steps}-j{settings.batch_size}-s{settings.seed}-r{first}-{last}.npy"
+
+
+def sampled(
+    settings: Settings, model: Potential, form: Form, functions: Functions, start: Array, first: int = 0
+) -> Array:
+    """φ of every ``thin``-th draw of the repetitions of a block, (R, draws, 2)."""
     run = replay(
         trace_of(form.workers, settings), model, SGLD(step_size=form.step_size), seed=settings.seed,
-        thin=settings.thin, repeats=settings.runs, initial=start,
+        thin=settings.thin, repeats=_count(settings, first), first_repeat=first, initial=start,
         architecture=StaleGradients(linear=1.0 if form.compensated else 0.0),
     )  # fmt: skip
     draws = run.draws[:, 0]
-    return np.asarray(functions(draws.reshape(-1, draws.shape[-1])).reshape(*draws.shape[:2], len(PHI)))
+    phi = functions(draws.reshape(-1, draws.shape[-1])).reshape(*draws.shape[:2], len(PHI))
+    return np.asarray(phi, np.float32)
 
 
 def averages(settings: Settings, form: Form, phi: Array) -> Array:

@@ -24,14 +24,16 @@ from stalegrad.protocol.trace import Trace
 from stalegrad.runs.sample import replay
 
 SOFTMAX = Settings(
-    name="softmax", workers=(1, 16), runs=5, steps=700, thin=10, batch_size=500, step_sizes=(0.008, 0.016),
+    name="softmax", workers=(1, 16), runs=40, block=5, steps=700, thin=10, batch_size=500, step_sizes=(0.008, 0.016),
     common_step=0.008, relaxations=2.0, truth_steps=160,
 )  # fmt: skip
 _TRUTH_CHAINS = 5
 _TRUTH_KERNEL = BAOAB(step_size=0.5, friction=1.5)
 
 
-def measure(out: Path, settings: Settings, report: Report, data: Dataset | None = None) -> dict[str, Any]:
+def measure(
+    out: Path, settings: Settings, report: Report, data: Dataset | None = None, deadline: float = float("inf")
+) -> dict[str, Any]:
     """Biases at one step size, speedups at equal MSE, and how white the coordinates are.
 
     Args:
@@ -39,6 +41,7 @@ def measure(out: Path, settings: Settings, report: Report, data: Dataset | None 
         settings: the constants.
         report: called with what is being done and the share that is done.
         data: in place of MNIST.
+        deadline: by :func:`time.time`, after which no further block of repetitions is begun.
     """
     report(f"{settings.name}: mode", 0.0)
     data = data or mnist()
@@ -56,7 +59,7 @@ def measure(out: Path, settings: Settings, report: Report, data: Dataset | None 
 
     truth = kept(out / "units" / f"{settings.name}-truth-{settings.truth_steps}.json", exact)
     start = np.array(truth.pop("start"), np.float32)
-    found = measured(out, settings, model, functions, truth, report, start)
+    found = measured(out, settings, model, functions, truth, report, start, deadline)
     spread = kept(out / "units" / f"{settings.name}-curvatures.json", lambda: {"quantiles": _curvatures(model)})
     return {**found, "size": model.size, "curvatures": spread["quantiles"]}
 
