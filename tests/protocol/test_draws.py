@@ -19,7 +19,23 @@ def test_index_update_and_number_of_draws_say_the_same(burn_in, thin, steps):
     assert thinning.draws(steps) == len(kept)
     assert [thinning.index(update) for update in kept] == list(range(len(kept)))
     assert [thinning.update(draw) for draw in range(len(kept))] == kept
-    assert list(range(steps))[thinning.updates(steps)] == kept
+    assert thinning.updates(steps).tolist() == kept
+
+
+@given(
+    burn_in=st.integers(0, 30), thin=st.integers(1, 5), steps=st.integers(0, 100), cycle=st.integers(2, 20),
+    share=st.floats(0, 0.99), since=st.integers(0, 100),
+)  # fmt: skip
+def test_of_cycles_the_last_part_is_kept(burn_in, thin, steps, cycle, share, since):
+    explore = int(share * cycle)
+    thinning = Thinning(burn_in, thin, cycle, explore)
+    kept = [update for update in range(burn_in, steps) if update % cycle >= explore][thin - 1 :: thin]
+    assert [update for update in range(steps) if thinning.index(update) is not None] == kept
+    assert [thinning.index(update) for update in kept] == list(range(len(kept)))
+    assert thinning.draws(steps) == len(kept)
+    assert thinning.updates(steps).tolist() == kept
+    assert [thinning.update(draw) for draw in range(len(kept))] == kept
+    assert thinning.updates(steps, since=since).tolist() == [update for update in kept if update >= since]
 
 
 @pytest.mark.parametrize("taken_after", [0, 30, 100])

@@ -45,7 +45,8 @@ def next_segment(
     chain: Chain, record: Record, number: int, steps: int, most: int | None = None
 ) -> tuple[Segment, Array]:
     """The segment from where the chain is now, at most up to ``steps`` updates, and the step sizes of its updates."""
-    longest = _UPDATES if isinstance(chain.kernel.schedule, Constant) else _UPDATES_OF_SCHEDULES
+    constant = isinstance(chain.kernel.schedule, Constant) and chain.kernel.heat is None
+    longest = _UPDATES if constant else _UPDATES_OF_SCHEDULES
     longest = min(longest, most or longest)
     offered = record.window(chain.version, min(steps - chain.version, longest))
     assert offered is not None, "asked before the first segment"

@@ -7,6 +7,7 @@ tests and all other lists of kernels follow from that.
 from stalegrad._internal.jit import jitable as jitable
 from stalegrad.kernels import metrics as metrics
 from stalegrad.kernels import schedules as schedules
+from stalegrad.kernels import temperatures as temperatures
 from stalegrad.kernels.base import SAMPLERS as SAMPLERS
 from stalegrad.kernels.base import Address as Address
 from stalegrad.kernels.base import Kernel as Kernel

@@ -16,17 +16,19 @@ Each file has the same parts in the same order: formula, state, kernel. Arrays o
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 
+from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.jit import as_int64
 from stalegrad._internal.types import Array
 from stalegrad._internal.validation import real_number
 from stalegrad.kernels.declared import Declared
 from stalegrad.kernels.fused import STREAMS, Split, Update, loop_of, register, whole
 from stalegrad.kernels.noise import Stream, normals
-from stalegrad.kernels.schedules import AUTO, Auto, Schedule, as_schedule
+from stalegrad.kernels.schedules import AUTO, Auto, Changed, Constant, Cyclical, Schedule, as_schedule
+from stalegrad.kernels.temperatures import Exploration, Stages, as_temperature, stages
 
 SAMPLERS: dict[str, type["Kernel"]] = {}
 """stalegrad's own, by name: the classes in the files that :mod:`stalegrad.kernels` imports from its ``samplers``."""
@@ -63,12 +65,15 @@ class Kernel(Declared, ABC):
     Args:
         step_size: h, a number or a schedule l ↦ h_l (:mod:`stalegrad.kernels.schedules`); or ``"auto"``, to have
             :func:`stalegrad.sample` find one before it begins, in coordinates that it finds as well.
-        temperature: T; the chain samples p(θ|D)^(1/T). 1 is the posterior.
+        temperature: T; the chain samples p(θ|D)^(1/T). 1 is the posterior, and 0 optimises. It may be a schedule
+            l ↦ T_l (:mod:`stalegrad.kernels.temperatures`), such as those of :meth:`after_optimising` and
+            :meth:`in_cycles`; where the formulas below have T it is then that of the update, see :meth:`at`.
     """
 
     step_size: float | Schedule | Literal["auto"] = AUTO
-    temperature: float = 1.0
+    temperature: Any = 1.0  # a number, or a schedule; a number in every method of a kernel that at() gives
     schedule: Schedule = field(init=False, repr=False, compare=False)
+    heat: Schedule | None = field(init=False, repr=False, compare=False)
 
     updates: ClassVar[Update | tuple[Update, ...]] = ()
     """The formula of the state that :meth:`start` makes, or those of several kinds of state."""
@@ -85,8 +90,12 @@ class Kernel(Declared, ABC):
                 register(update, cls.n_normals, cls.noise_coefficient)
 
     def __post_init__(self) -> None:
-        real_number("temperature", self.temperature, least=0)
         object.__setattr__(self, "schedule", as_schedule(self.step_size))
+        object.__setattr__(self, "heat", as_temperature(self.temperature))
+        object.__setattr__(self, "_tempered", self)  # the last kernel that at() has made
+        if self.heat is not None and self.undecided:
+            problem = "is found for one temperature, and this one changes"
+            raise ArgumentError(self.missing[0], AUTO, problem, "Give a number, such as sg.find_step_size finds.")
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -109,6 +118,59 @@ class Kernel(Declared, ABC):
     def with_step_size(self, step_size: float | Schedule) -> Self:
         """The same sampler with another step size."""
         return replace(self, step_size=step_size)
+
+    def at(self, update: int) -> Self:
+        """The kernel with T_l of an update as its temperature: itself, unless the temperature changes."""
+        if self.heat is None:
+            return self
+        temperature, known = float(self.heat(update)), vars(self)["_tempered"]
+        if known is self or known.temperature != temperature:
+            known = replace(self, temperature=temperature)
+            object.__setattr__(self, "_tempered", known)
+        return cast(Self, known)
+
+    @property
+    def stages(self) -> Stages:
+        """Which updates sample; all of them, unless the temperature says otherwise."""
+        return stages(self.temperature)
+
+    def after_optimising(self, updates: int, step_size: float | Schedule | None = None) -> Self:
+        """The same sampler after so many updates at T = 0, of which none is kept.
+
+        Args:
+            updates: of the first stage, in which gradients alone move the chain.
+            step_size: of that stage; None for the sampler's own.
+
+        >>> from stalegrad.kernels import SGLD
+        >>> kernel = SGLD(step_size=1e-3).after_optimising(500, step_size=1e-2)
+        >>> kernel.schedule(499), kernel.at(499).temperature, kernel.schedule(500), kernel.at(500).temperature
+        (0.01, 0.0, 0.001, 1.0)
+        """
+        changes: dict[str, Any] = {"temperature": Changed(0.0, self.temperature, updates)}
+        if step_size is not None:
+            changes["step_size"] = Changed(step_size, self.step_size, updates)  # type: ignore[arg-type]
+        return replace(self, **changes)
+
+    def in_cycles(self, period: int, explore: float = 0.8, floor: float = 0.0) -> Self:
+        """Cyclical SG-MCMC (Zhang et al., ICLR 2020): in every cycle the step size falls from the sampler's to 0.
+
+        The first part of a cycle explores at T = 0 and is not kept; the rest samples.
+
+        Args:
+            period: updates of a cycle.
+            explore: the share of a cycle that explores.
+            floor: added to the step size, see :class:`~stalegrad.kernels.schedules.Cyclical`.
+
+        >>> from stalegrad.kernels import SGLD
+        >>> SGLD(step_size=1e-3).in_cycles(1000).stages
+        Stages(begin=0, cycle=1000, explore=800)
+        """
+        if not isinstance(self.schedule, Constant) or callable(self.temperature):
+            problem = "changes already, and its cycles are made of numbers"
+            raise ArgumentError("kernel", self, problem, "Give the sampler a step_size and a temperature in numbers.")
+        share = real_number("explore", explore, least=0)
+        part = Exploration(period, round(share * period), self.temperature)
+        return replace(self, step_size=Cyclical(self.schedule.value, period, floor), temperature=part)
 
     @abstractmethod
     def start(self, position: Array, address: Address) -> State:

@@ -7,7 +7,8 @@ accept whole arrays of l.
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import cos, pi
-from typing import Any, Literal
+from numbers import Real
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -111,7 +112,9 @@ class Cyclical:
 
 @dataclass(frozen=True)
 class Changed:
-    """h_l = before(l) for l < at, and after(l) from there on: the step size of a run in which it was changed.
+    """before(l) for l < at, and after(l) from there on: the step size of a run in which it was changed.
+
+    It may be a temperature as well, see :mod:`stalegrad.kernels.temperatures`, and is then 0 in a part that optimises.
 
     >>> Changed(before=0.1, after=0.02, at=100)(99), Changed(before=0.1, after=0.02, at=100)(100)
     (0.1, 0.02)
@@ -126,13 +129,13 @@ class Changed:
         for name in ("before", "after"):
             value = getattr(self, name)
             if not callable(value):
-                object.__setattr__(self, name, real_number(name, value, above=0))
+                object.__setattr__(self, name, real_number(name, value, least=0))
 
     def __call__(self, l: Any) -> Any:  # noqa: E741
-        """h_l."""
-        before, after = as_schedule(self.before), as_schedule(self.after)
+        """Its value at l."""
         if np.ndim(l) == 0:
-            return before(l) if l < self.at else after(l)
+            part = self.before if l < self.at else self.after
+            return part(l) if callable(part) else part
         return np.array([self(entry) for entry in np.ravel(l).tolist()]).reshape(np.shape(l))
 
 
@@ -161,6 +164,15 @@ class _Watched:
             raise ArgumentError("step_size", self.function, f"gives h_{l} = {h!r}", remedy) from None
 
 
+def _is_positive(value: Any) -> bool:
+    """Whether a step size, or a part of one, is above 0 by construction."""
+    if isinstance(value, Changed):
+        return _is_positive(value.before) and _is_positive(value.after)
+    if isinstance(value, Real):
+        return float(value) > 0
+    return isinstance(value, Constant | Polynomial | Inverse | Cyclical | Auto)
+
+
 def as_schedule(step_size: Any) -> Schedule:
     """A number becomes :class:`Constant`; a callable is taken as it is, and its values are checked as they come.
 
@@ -171,8 +183,8 @@ def as_schedule(step_size: Any) -> Schedule:
         return Auto()
     if not callable(step_size):
         return Constant(step_size)
-    if isinstance(step_size, Constant | Polynomial | Inverse | Cyclical | Changed | Auto):  # positive by construction
-        return step_size
+    if _is_positive(step_size):
+        return cast(Schedule, step_size)
     schedule = _Watched(step_size)
     schedule(0)
     return schedule

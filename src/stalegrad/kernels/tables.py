@@ -15,17 +15,23 @@ from stalegrad.kernels.base import SAMPLERS, Kernel
 from stalegrad.kernels.metrics import ExpandedMean
 from stalegrad.kernels.samplers.sghmc import SGHMC
 from stalegrad.kernels.schedules import Changed, Constant, Cyclical, Inverse, Polynomial
+from stalegrad.kernels.temperatures import Annealing, Exploration
 
 _PARTS: dict[str, Any] = {}  # of a schedule, that are schedules themselves
 SCHEDULES: Registry[Any] = Registry(
     "schedule", {member.__name__: member for member in (Constant, Polynomial, Inverse, Cyclical, Changed)}, _PARTS
 )
 _PARTS.update(before=NumberOr(SCHEDULES), after=NumberOr(SCHEDULES))
+_STAGES: dict[str, Any] = {}  # parts of a temperature, that are temperatures themselves
+TEMPERATURES: Registry[Any] = Registry(
+    "temperature", {"Exploration": Exploration, "Annealing": Annealing, **SCHEDULES.members}, _STAGES
+)
+_STAGES.update(before=NumberOr(TEMPERATURES), after=NumberOr(TEMPERATURES))
 METRICS: Registry[Any] = Registry("metric", {"ExpandedMean": ExpandedMean})
 KERNELS: Registry[Kernel] = Registry(
     "kernel",
     {name: sampler for name, sampler in SAMPLERS.items() if not sampler.made_of_functions},
-    {"step_size": NumberOr(SCHEDULES), "metric": METRICS},
+    {"step_size": NumberOr(SCHEDULES), "temperature": NumberOr(TEMPERATURES), "metric": METRICS},
     base=Kernel,
 )
 _SGD = ("lr", "momentum", "gamma", "power")

@@ -38,11 +38,11 @@ def execute_block(  # type: ignore[no-untyped-def]
         coefficients: of the kernel's formula, a row an update, or one row for all.
         address: seed, chain, first repetition and version of the chain before the block.
         first: number of the first update in this execution, which versions in ``points`` are counted by.
-        window: burn_in, thin, and where draws go: draws, norms, temperatures and their first entry.
+        window: which updates are kept and where they go, see :class:`stalegrad.protocol.draws.Window`.
         gradient: room for one, (R, n); at a bad gradient it holds it.
     """
     seed, chain, first_repeat, version = address
-    entry = window[5]
+    entry = window[7]
     code, n_data, batch_size = batches
     key0, key1 = key_words(seed)
     words, table = room(code, n_data, batch_size)

@@ -56,11 +56,11 @@ class Chain:
         self.seed, self.chain, self.first_repeat = seed, chain, first_repeat
         self._key = as_int64(seed)
         start = np.array(position, order="C", ndmin=2)
-        self.state = kernel.start(start, self._address())
+        self.state = kernel.at(0).start(start, self._address())
         self.position: Array = self.state[0]
         self.point: Array = kernel.point(self.state)
         self._constant = kernel.schedule.value if isinstance(kernel.schedule, Constant) else None
-        self._steps: tuple[float, float] | None = None
+        self._steps: tuple[float, float, Kernel] | None = None  # what the coefficients at hand are made of
         self._coefficients = np.empty(0, start.dtype)
         self._noise: Array | None = None
         self._noise_of: int | None = None  # the update whose normals are in there
@@ -195,14 +195,16 @@ class Chain:
             updates: how many.
             step_sizes: their step sizes, or None to follow the kernel's schedule.
         """
-        constant = self._constant
-        if constant is not None and (step_sizes is None or bool(np.all(step_sizes == constant))):
+        constant, kernel = self._constant, self.kernel
+        same = constant is not None and (step_sizes is None or bool(np.all(step_sizes == constant)))
+        if constant is not None and same and kernel.heat is None:
             pairs, used = [(constant, constant)], np.full(updates, constant)
         else:
-            ahead = np.array([float(self.kernel.schedule(self.version + k)) for k in range(updates + 1)])
+            ahead = np.array([float(kernel.schedule(self.version + k)) for k in range(updates + 1)])
             used = ahead[:-1] if step_sizes is None else np.asarray(step_sizes, np.float64)
             pairs = list(zip(used.tolist(), ahead[1:].tolist(), strict=True))
-        return np.array([self.kernel.coefficients(*pair) for pair in pairs], self.position.dtype), used
+        rows = [kernel.at(self.version + k).coefficients(*pair) for k, pair in enumerate(pairs)]
+        return np.array(rows, self.position.dtype), used
 
     @property
     def key(self) -> int:
@@ -211,11 +213,13 @@ class Chain:
 
     def _choose_coefficients(self, step_size: float | None) -> float:
         """Have those of this update at hand; returns its step size."""
-        steps = self._step_sizes(step_size)
-        if steps != self._steps:
-            self._coefficients = np.array(self.kernel.coefficients(*steps), self.position.dtype)
-            self._steps = steps
-        return steps[0]
+        kernel = self.kernel if self.kernel.heat is None else self.kernel.at(self.version)
+        h, h_next = self._step_sizes(step_size)
+        known = self._steps
+        if known is None or known[0] != h or known[1] != h_next or known[2] is not kernel:
+            self._coefficients = np.array(kernel.coefficients(h, h_next), self.position.dtype)
+            self._steps = h, h_next, kernel
+        return h
 
     def _step_sizes(self, step_size: float | None) -> tuple[float, float]:
         """h of this update and of the next one."""

@@ -6,43 +6,76 @@ from typing import NamedTuple
 import numpy as np
 
 from stalegrad._internal.errors import ArgumentError
-from stalegrad._internal.jit import compiled, inlined
-from stalegrad._internal.types import Array
+from stalegrad._internal.jit import compiled, inlined, jitable
+from stalegrad._internal.types import Array, IntArray
 from stalegrad._internal.validation import whole_number
+
+
+@jitable
+def sampled(updates: int, cycle: int, explore: int) -> int:
+    """How many of so many updates sample, if the first ``explore`` of every ``cycle`` do not."""
+    if explore == 0:
+        return updates
+    return updates // cycle * (cycle - explore) + max(0, updates % cycle - explore)
 
 
 @dataclass(frozen=True)
 class Thinning:
     """Which updates become draws: after the first ``burn_in``, every ``thin``-th.
 
+    Where a run goes in cycles, the first ``explore`` updates of each do not sample. They are never kept, and ``thin``
+    counts the others.
+
     >>> thinning = Thinning(burn_in=10, thin=5)
     >>> thinning.draws(24), [thinning.index(update) for update in (9, 13, 14, 19)]
     (2, [None, None, 0, 1])
+    >>> Thinning(cycle=10, explore=7).updates(20)
+    array([ 7,  8,  9, 17, 18, 19])
     """
 
     burn_in: int = 0
     thin: int = 1
+    cycle: int = 0
+    explore: int = 0
 
     def __post_init__(self) -> None:
         whole_number("burn_in", self.burn_in)
         whole_number("thin", self.thin, least=1)
+        whole_number("cycle", self.cycle)
+        if whole_number("explore", self.explore) and self.explore >= self.cycle:
+            problem = f"leaves nothing of a cycle of {self.cycle} updates"
+            raise ArgumentError("explore", self.explore, problem, "Give fewer updates than those of a cycle.")
 
     def draws(self, steps: int) -> int:
         """How many draws so many updates leave."""
-        return max(0, steps - self.burn_in) // self.thin
+        return max(0, self._counted(steps)) // self.thin
 
     def index(self, update: int) -> int | None:
         """Which draw the update number ``update``, counted from 0, becomes; None if it is not kept."""
-        index, rest = divmod(update + 1 - self.burn_in, self.thin)
+        if self.cycle and update % self.cycle < self.explore:
+            return None
+        index, rest = divmod(self._counted(update + 1), self.thin)
         return index - 1 if rest == 0 and index > 0 else None
 
     def update(self, draw: int) -> int:
         """Which update, counted from 0, becomes draw number ``draw``: the inverse of :meth:`index`."""
-        return self.burn_in + (draw + 1) * self.thin - 1
+        return int(self.updates_of(np.array([draw]))[0])
 
-    def updates(self, steps: int) -> slice:
-        """Which of so many updates became draws."""
-        return slice(self.burn_in + self.thin - 1, self.burn_in + self.draws(steps) * self.thin, self.thin)
+    def updates(self, steps: int, since: int = 0) -> IntArray:
+        """Which of so many updates became draws; those from ``since`` on."""
+        return self.updates_of(np.arange(self.draws(since), self.draws(steps)))
+
+    def updates_of(self, draws: IntArray) -> IntArray:
+        """:meth:`update` of each of many draws."""
+        number = sampled(self.burn_in, self.cycle, self.explore) + (draws + 1) * self.thin - 1  # of those that sample
+        if not self.explore:
+            return number
+        cycles, rest = np.divmod(number, self.cycle - self.explore)
+        return cycles * self.cycle + self.explore + rest
+
+    def _counted(self, steps: int) -> int:
+        """How many of so many updates sample, after the burn-in."""
+        return int(sampled(steps, self.cycle, self.explore) - sampled(self.burn_in, self.cycle, self.explore))
 
     def refuse_unless_some(self, steps: int) -> None:
         """Refuse a run that would keep nothing."""
@@ -65,12 +98,20 @@ class Window(NamedTuple):
 
     burn_in: int
     thin: int
+    cycle: int
+    explore: int
     draws: Array
     """(R, draw, parameter)"""
     norms: Array
     """(R, draw), as the next."""
     temperatures: Array
     entry: int
+
+    @classmethod
+    def of(cls, thinning: Thinning, draws: Array, norms: Array, temperatures: Array, entry: int) -> "Window":
+        """The window of draws that are kept by this rule."""
+        rule = thinning.burn_in, thinning.thin, thinning.cycle, thinning.explore
+        return cls(*rule, draws, norms, temperatures, entry)
 
 
 @compiled

@@ -27,7 +27,7 @@ from stalegrad.potentials.base import Potential
 from stalegrad.potentials.minibatches.draws import IN_ORDER
 from stalegrad.potentials.traced import Traced, TracedGradient
 from stalegrad.protocol.chain import Chain, Record
-from stalegrad.protocol.draws import Window, keep_many
+from stalegrad.protocol.draws import Thinning, Window, keep_many
 from stalegrad.protocol.linear_part import LinearBound, product
 
 _BYTES = 1 << 23  # of what goes into a call and comes out of it
@@ -142,8 +142,8 @@ class Scan:
 
     def _keep(self, window: Window, made: "list[_Carry]", depth: int, updates: int) -> None:
         """Keep the draws that are due."""
-        before = self._chain.version - window.burn_in
-        due = slice(max(window.thin - before, window.thin - before % window.thin) - 1, updates, window.thin)
+        version = self._chain.version
+        due = Thinning(*window[:4]).updates(version + updates, since=version) - version
         columns = [
             (each.sent[depth:] if each.kept.positions is None else each.kept.positions, *each.kept[1:]) for each in made
         ]

@@ -39,6 +39,9 @@ class Settings:
         seed: of everything random.
         burn_in: updates of each chain that are not kept.
         thin: of those after burn-in, every thin-th is kept.
+        cycle: updates of a cycle, of which the first ``explore`` do not sample and are not kept; 0 without cycles. It
+            follows from the sampler, see :meth:`stalegrad.kernels.Kernel.in_cycles`.
+        explore: as above.
         architecture: who samples and who sends what; None for the default.
         messages: how points and gradients travel, ``"float32"``, ``"bfloat16"`` or ``"int8"``, see
             :mod:`stalegrad.potentials.wire`.
@@ -57,6 +60,8 @@ class Settings:
     seed: int = 0
     burn_in: int = 0
     thin: int = 1
+    cycle: int = 0
+    explore: int = 0
     architecture: Architecture = field(default_factory=StaleGradients)
     messages: Messages = "float32"
     checkpoint_every: float = 60.0
@@ -70,6 +75,8 @@ class Settings:
             "seed": whole_number("seed", self.seed, most=MAX_SEED),
             "burn_in": whole_number("burn_in", self.burn_in),
             "thin": whole_number("thin", self.thin, least=1),
+            "cycle": whole_number("cycle", self.cycle),
+            "explore": whole_number("explore", self.explore),
             "policy": one_of("policy", self.policy, POLICIES),
             "architecture": as_architecture(self.architecture),
             "messages": wire_format(self.messages).name,
@@ -87,8 +94,8 @@ class Settings:
 
     @property
     def thinning(self) -> Thinning:
-        """``burn_in`` and ``thin`` as the rule that says which updates become draws."""
-        return Thinning(self.burn_in, self.thin)
+        """``burn_in``, ``thin`` and cycles as the rule that says which updates become draws."""
+        return Thinning(self.burn_in, self.thin, self.cycle, self.explore)
 
     @property
     def wire(self) -> WireFormat:

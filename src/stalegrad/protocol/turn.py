@@ -12,7 +12,7 @@ from stalegrad._internal.types import Array
 from stalegrad.kernels.fused import has_compiled_update, update, update_given
 from stalegrad.potentials.base import Potential
 from stalegrad.protocol.chain import Chain, Record
-from stalegrad.protocol.draws import keep
+from stalegrad.protocol.draws import keep, sampled
 from stalegrad.protocol.foresight import look_ahead, tame
 from stalegrad.protocol.linear_part import add_linear
 
@@ -88,8 +88,12 @@ def make_update(  # type: ignore[no-untyped-def]
 @njit(error_model="numpy")
 def keep_if_due(window, entry, version, position, gradient, momentum):  # type: ignore[no-untyped-def]
     """Keep the draw that the update to ``version`` has made as entry ``entry``, if one is due; the next entry."""
-    burn_in, thin, draws, norms, temperatures, _ = window
+    burn_in, thin, cycle, explore, draws, norms, temperatures, _ = window
     past_burn_in = version - burn_in
+    if explore != 0:
+        if (version - 1) % cycle < explore:
+            return entry
+        past_burn_in = sampled(version, cycle, explore) - sampled(burn_in, cycle, explore)
     if past_burn_in > 0 and past_burn_in % thin == 0:
         keep(draws, norms, temperatures, entry, position, gradient, momentum)
         return entry + 1

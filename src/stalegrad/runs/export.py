@@ -6,13 +6,14 @@ arviz_base and xarray are imported here only, when they are needed.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stalegrad._internal.errors import ArgumentError, MissingExtra
-from stalegrad._internal.types import Array
+from stalegrad._internal.types import Array, IntArray
 from stalegrad.analysis.estimates.draw_blocks import draw_blocks, kept_draws
 from stalegrad.potentials import Potential
 from stalegrad.protocol.architectures import architecture_table
@@ -62,7 +63,7 @@ def inference_data(
     posterior = _posterior(draws, named, None if variables is None else _chosen(variables), thin)
     kept = kept_draws(draws, thin)
     noted = DrawStats(*(column[:, kept.start :: kept.step] for column in stats))
-    thinning = Thinning(trace.burn_in, trace.thin * thin)
+    thinning = replace(trace.thinning, thin=trace.thin * thin)
     about = _about(trace, thinning)
     groups = {"posterior": posterior, "sample_stats": _sample_stats(trace, noted, thinning)}
     if log_likelihood is not None:
@@ -143,12 +144,11 @@ def _pick(pieces: dict[str, Array], chosen: Sequence[str] | None) -> dict[str, A
 
 def _sample_stats(trace: Trace, noted: DrawStats, thinning: Thinning) -> dict[str, Array]:
     kept = thinning.updates(min(chain.steps for chain in trace.chains))
-    numbers = np.arange(kept.start, kept.stop, kept.step)
-    updates = [chain.of_updates(numbers) for chain in trace.chains]
+    updates = [chain.of_updates(kept) for chain in trace.chains]
     columns = {name: [getattr(each, name) for each in updates] for name in ("step_size", "staleness", "worker", "time")}
     known = {name: column for name, column in columns.items() if not any(part is None for part in column)}
     result = {name: np.stack(column) for name, column in known.items()}
-    result["accepted"] = np.stack([_accepted(chain, kept, thinning.thin) for chain in trace.chains])
+    result["accepted"] = np.stack([_accepted(chain, kept, thinning) for chain in trace.chains])
     result["gradient_norm"] = np.asarray(noted.gradient_norm)
     temperature = np.asarray(noted.kinetic_temperature)
     if not np.isnan(temperature).all():
@@ -156,13 +156,15 @@ def _sample_stats(trace: Trace, noted: DrawStats, thinning: Thinning) -> dict[st
     return result
 
 
-def _accepted(chain: ChainTrace, kept: slice, thin: int) -> Array:
-    """The share of gradients that were accepted, of those that arrived for the ``thin`` updates up to each draw."""
-    last = np.arange(kept.start, kept.stop, kept.step)
-    before = last - thin  # the update before, of which there is none for the first draw without burn-in
+def _accepted(chain: ChainTrace, last: IntArray, thinning: Thinning) -> Array:
+    """The share of gradients that were accepted, of those that arrived for the updates up to each draw.
+
+    Those are the updates since the draw before; of the first draw ``thin``, those of a burn-in left out.
+    """
+    before = np.concatenate([last[:1] - thinning.thin, last[:-1]])  # none for the first draw without burn-in
     start = np.full(int(np.count_nonzero(before < 0)), -1)
     arrived = chain.arrivals(last) - np.concatenate([start, chain.arrivals(before[before >= 0])])
-    share: Array = thin / arrived
+    share: Array = (last - np.maximum(before, -1)) / arrived
     return share
 
 

@@ -136,7 +136,7 @@ def prepare(
     chosen = chosen_engine(engine)
     start, given = starts(initial, settings.servers, potential)
     team = chosen.team(settings.servers, settings.workers)
-    settings = replace(settings, workers=team.workers)
+    settings = with_stages(replace(settings, workers=team.workers), kernels)
     if potential.epoch > 1 and settings.max_staleness is not None and settings.policy == "drop":
         problem = f"does not go with {type(potential).__name__}: what others depend on could be dropped"
         raise ArgumentError("policy", settings.policy, problem, "Give policy='wait', or no max_staleness.")
@@ -144,6 +144,16 @@ def prepare(
     prepared = Prepared(potential, kernels, chosen, settings, start, given, team, coordinates, warmup)
     team.synchronize(prepared.work, settings.seed)
     return prepared
+
+
+def with_stages(settings: Settings, kernels: Sequence[Kernel]) -> Settings:
+    """The settings of a run that keeps no update that only optimises, as the samplers' temperatures say."""
+    every = {kernel.stages for kernel in kernels}
+    if len({(each.cycle, each.explore) for each in every}) > 1:
+        problem = "have cycles that differ, and draws of all chains are kept at the same updates"
+        raise ArgumentError("kernel", kernels, problem, "Give all the same period and exploration.")
+    begin, (_, cycle, explore) = max(each.begin for each in every), max(every)
+    return replace(settings, burn_in=max(settings.burn_in, begin), cycle=cycle, explore=explore)
 
 
 def with_architecture(
@@ -224,6 +234,12 @@ def starts(initial: Any, servers: int, potential: Potential) -> tuple[Array, Arr
     if initial is None:
         start = potential.initial()[None]
         return start if servers == 1 else np.repeat(start, servers, axis=0), None  # zeros take no memory until copied
+    ended = getattr(initial, "chain_draws", None)  # of a run, whose last draws these chains start from
+    if ended is not None:
+        if len(ended) != servers:
+            problem, remedy = f"is a run of {len(ended)} chains, and this one has {servers}", "Give as many servers."
+            raise ArgumentError("initial", initial, problem, remedy)
+        initial = np.stack([np.asarray(draws[..., -1, :]).reshape(-1) for draws in ended])
     array = finite_array("initial", initial, potential.dtype)
     if array.shape not in ((potential.size,), (servers, potential.size)):
         raise ArgumentError(

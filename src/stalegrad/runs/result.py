@@ -33,7 +33,7 @@ from stalegrad.engines import Event, Timing
 from stalegrad.kernels import Kernel
 from stalegrad.potentials import Potential
 from stalegrad.protocol.chain_trace import ChainTrace
-from stalegrad.protocol.draws import DrawStats, Thinning
+from stalegrad.protocol.draws import DrawStats
 from stalegrad.protocol.staleness_counts import StalenessCounts
 from stalegrad.protocol.trace import Trace
 from stalegrad.runs.export import LogLikelihood, inference_data
@@ -105,7 +105,7 @@ class Run:
     @property
     def step_sizes(self) -> Array:
         """h of the update behind each draw, (chain, draw): the weights of averages."""
-        kept = np.arange(self._kept.start, self._kept.stop, self._kept.step)
+        kept = self._kept
         return np.stack([_steps(chain, kept) for chain in self.trace.chains])
 
     def evaluate(self, phi: TestFunction, *, batched: bool = False) -> Array:
@@ -325,9 +325,9 @@ class Run:
         return overview(self, choose(self, functions, parameters).quantities)
 
     @property
-    def _kept(self) -> slice:
+    def _kept(self) -> IntArray:
         """Which updates became the draws that all chains have."""
-        return Thinning(self.trace.burn_in, self.trace.thin).updates(min(chain.steps for chain in self.trace.chains))
+        return self.trace.thinning.updates(min(chain.steps for chain in self.trace.chains))
 
     @property
     def _repeated(self) -> bool:

@@ -34,6 +34,7 @@ from stalegrad.runs.prepare import (
     starts,
     with_architecture,
     with_numbers,
+    with_stages,
 )
 from stalegrad.runs.recorders.memory import Recorder
 from stalegrad.runs.result import Diverged, Run, RunFailed, TestFunction
@@ -92,7 +93,8 @@ def sample(
             this function), ``"ray"`` (a cluster's, or one that is started here), ``"inline"`` (a simulated cluster,
             executed in this thread; the default with ``repeats``), or an engine object such as
             ``sg.engines.Processes(threads=2)``.
-        initial: θ_0, (n,) for all chains or (S, n); None for the model's own start.
+        initial: θ_0, (n,) for all chains or (S, n); None for the model's own start. A :class:`Run` of as many chains,
+            such as one that has optimised, for its last draws.
         burn_in: updates of each chain that are not kept; None for as many as the warm-up finds right, or for 0 without
             one.
         thin: keep every thin-th update after that.
@@ -344,6 +346,7 @@ def _replayed(
     if kernel is None and not recorded:
         raise ArgumentError("kernel", None, "is not known to a trace that no run has left", "Give the sampler.")
     kernels = with_numbers(kernels_for(given, servers, potential), recorded, "Give the number that the run had.")
+    settings = with_stages(settings, kernels)
     # What was dropped, or waited, is in the trace: the bound has no say in a replay.
     free = with_architecture(replace(settings, max_staleness=None, policy="drop"), potential, kernels)
     settings = replace(settings, architecture=free.architecture)

@@ -30,7 +30,7 @@ from stalegrad.analysis.diagnostics.checks import (
 )
 from stalegrad.analysis.diagnostics.checks.noise import batch_size_for
 from stalegrad.analysis.diagnostics.checks.stiffness import longest_factor
-from stalegrad.analysis.diagnostics.evidence import Evidence, NotChecked, described_kernels, mean_steps
+from stalegrad.analysis.diagnostics.evidence import Evidence, NotChecked, at_last_draw, described_kernels, mean_steps
 from stalegrad.analysis.diagnostics.findings import Finding, Findings, Measurement
 from stalegrad.analysis.diagnostics.recommendation import LONGEST, Circumstances, joint
 from stalegrad.analysis.estimates.arrival import FEWEST_DRAWS
@@ -115,7 +115,8 @@ def diagnose(
     if potential is not None and potential.size != draws.shape[2]:
         problem = f"has {potential.size} parameters, but a draw has {draws.shape[2]}"
         raise ArgumentError("potential", potential, problem, "Give the model that was sampled.")
-    kernels = described_kernels(trace, mean_steps(step_sizes)) if kernel is None else _given(kernel, len(trace))
+    given = None if kernel is None else _given(kernel, len(trace))
+    kernels = described_kernels(trace, mean_steps(step_sizes)) if given is None else at_last_draw(trace, given)
     updates = sum(chain.steps for chain in trace.chains)
     if gradients is None:
         gradients = min(max(updates // 100, FEWEST_GRADIENTS), MOST_GRADIENTS)

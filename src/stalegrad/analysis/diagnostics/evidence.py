@@ -268,8 +268,16 @@ def mean_steps(step_sizes: Array) -> Array:
     return np.asarray(np.where(same, step_sizes[:, 0], step_sizes.mean(axis=1)), np.float64)
 
 
+def at_last_draw(trace: Trace, kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
+    """The kernels at the temperature at which the last draw of each chain was made."""
+    last = [max(0, trace.thinning.draws(chain.steps) - 1) for chain in trace.chains]
+    return tuple(kernel.at(trace.thinning.update(draw)) for kernel, draw in zip(kernels, last, strict=True))
+
+
 def described_kernels(trace: Trace, steps: Array) -> tuple[Kernel, ...]:
-    """The kernels that a trace says it was made with, at these step sizes; none if it names none that is known.
+    """The kernels that a trace says it was made with, at these step sizes and the temperature of its last draws.
+
+    None if it names none that is known.
 
     >>> described_kernels(Trace.constant_staleness(0, steps=3), np.array([0.1]))
     ()
@@ -278,6 +286,6 @@ def described_kernels(trace: Trace, steps: Array) -> tuple[Kernel, ...]:
         return ()
     try:
         described = [{**table, "step_size": float(h)} for table, h in zip(trace.record.kernels, steps, strict=True)]
-        return tuple(kernel_from_table(table) for table in described)
+        return at_last_draw(trace, [kernel_from_table(table) for table in described])
     except ArgumentError:  # one of the user's own, or a metric that no table can rebuild
         return ()

@@ -82,7 +82,7 @@ def step_halving(
     count = draws.shape[1]
     every = -(-count // most_draws)
     chosen = np.arange(every - 1, count, every)
-    at = trace.burn_in + (chosen + 1) * trace.thin - 1
+    at = trace.thinning.updates_of(chosen)
     steps = [np.asarray(chain.updates().step_size) for chain in trace.chains]
     full: dict[str, list[list[Any]]] = {name: [] for name in functions}
     half: dict[str, list[list[Any]]] = {name: [] for name in functions}

@@ -14,7 +14,6 @@ from stalegrad.analysis.estimates.draws import LEAST_DRAWS
 from stalegrad.analysis.plots.components import Components, blocks, stride
 from stalegrad.analysis.sampled import Sampled
 from stalegrad.potentials.names import component_name
-from stalegrad.protocol.draws import Thinning
 
 MOST_COMPONENTS = 8
 """Shown of a test function that gives an array."""
@@ -185,11 +184,10 @@ def _of_function(run: Sampled, name: str, phi: Callable[[Array], Any] | Array) -
 
 def _quantities(run: Sampled, names: Sequence[str], values: Sequence[Array], every: int = 1) -> list[Quantity]:
     """A quantity a name, from the values (draw, name) of every k-th draw of each chain."""
-    thinning = Thinning(run.trace.burn_in, run.trace.thin)
+    thinning = run.trace.thinning
     updates, steps = [], []
     for chain, columns in zip(run.trace.chains, values, strict=True):
-        kept = thinning.updates(chain.steps)
-        at = np.arange(kept.start, kept.stop, kept.step)[::every][: len(columns)]
+        at = thinning.updates(chain.steps)[::every][: len(columns)]
         used = chain.of_updates(at).step_size
         updates.append(at + 1)
         steps.append(np.ones(len(at)) if used is None else used)

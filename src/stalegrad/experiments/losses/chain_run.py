@@ -76,7 +76,7 @@ class _Nothing(Record):
 
     def __init__(self, position: Array) -> None:
         room = np.empty((1, 1, position.shape[1]), position.dtype), np.empty((1, 1)), np.empty((1, 1))
-        self._window = Window(1 << 62, 1, *room, 0)
+        self._window = Window(1 << 62, 1, 0, 0, *room, 0)
 
     def __call__(self, update: int, chain: Chain, gradient: Array) -> None:
         """Keep nothing."""

@@ -138,6 +138,11 @@ class Architecture:
 
 def constant_step(kernel: Kernel) -> float:
     """h of a kernel whose steps workers make, who cannot know how far the chain is."""
+    if kernel.heat is not None:
+        raise ArgumentError(
+            "temperature", kernel.temperature, "changes with the chain's version, which workers do not know",
+            "Give a number, or leave sampling to the server (architecture=None).",
+        )  # fmt: skip
     if not isinstance(kernel.schedule, Constant):
         raise ArgumentError(
             "step_size", kernel.step_size, "changes with the chain's version, which workers do not know",

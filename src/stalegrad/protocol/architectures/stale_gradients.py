@@ -88,11 +88,11 @@ class Compensated(Architecture):
                     "look_ahead", self.look_ahead, f"does not go with {type(kernel).__name__}, which has no momentum "
                     "whose way could be foreseen", "Give look_ahead=0, or a kernel such as SGHMC.",
                 )  # fmt: skip
-            if self.tame and not (kernel.inertial and kernel.temperature > 0):
+            if self.tame and (not kernel.inertial or kernel.heat is not None or kernel.temperature == 0):
                 raise ArgumentError(
                     "tame", self.tame, f"does not go with {type(kernel).__name__} at temperature "
-                    f"{kernel.temperature:g}: it is measured by the momentum's warmth",
-                    "Give tame=0, or a kernel with a momentum, such as SGHMC, at a temperature above 0.",
+                    f"{kernel.temperature}: it is measured by the momentum's warmth",
+                    "Give tame=0, or a kernel with a momentum, such as SGHMC, at one temperature above 0.",
                 )  # fmt: skip
 
     def work(self, potential: Potential, kernels: Sequence[Kernel], workers: int) -> Potential:

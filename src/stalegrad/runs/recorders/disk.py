@@ -140,9 +140,7 @@ class _ChainRecorder(Record):
 
     def window(self, version: int, updates: int) -> tuple[Window, int]:
         thinning = self._thinning
-        return Window(thinning.burn_in, thinning.thin, *self._chain_writer.buffers()), min(
-            updates, self._chain_writer.room * thinning.thin
-        )
+        return Window.of(thinning, *self._chain_writer.buffers()), min(updates, self._chain_writer.room * thinning.thin)
 
     def filled(self, version: int) -> None:
         if (draws := self._thinning.draws(version) - self._chain_writer.kept) > 0:

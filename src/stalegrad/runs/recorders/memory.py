@@ -133,20 +133,20 @@ class ChainRecorder(Record):
         coordinates: Coordinates | None = None,
     ) -> None:
         self._server, self._thinning, self._kept, self._coordinates = server, thinning, kept, coordinates
-        self._burn_in, self._thin, self._room = thinning.burn_in, thinning.thin, draws.shape[1]
+        self._room = draws.shape[1]
         self._columns = draws, norms, temperatures
 
     def __call__(self, update: int, chain: Chain, gradient: Array) -> None:
         """Update number ``update`` has been made."""
-        index, rest = divmod(update + 1 - self._burn_in, self._thin)  # as Thinning.index, without the call
-        if rest == 0 and 0 < index <= self._room:
-            keep(*self._columns, index - 1, chain.position, gradient, chain.kernel.momentum(chain.state))
-            self._add(index)
+        index = self._thinning.index(update)
+        if index is not None and index < self._room:
+            keep(*self._columns, index, chain.position, gradient, chain.kernel.momentum(chain.state))
+            self._add(index + 1)
 
     def window(self, version: int, updates: int) -> tuple[Window, int]:
         """Where the draws of so many updates after ``version`` go, and for how many of these there is room."""
         entry = self._thinning.draws(version)
-        return Window(self._burn_in, self._thin, *self._columns, entry), updates
+        return Window.of(self._thinning, *self._columns, entry), updates
 
     def filled(self, version: int) -> None:
         """The updates up to ``version`` have been made and their draws written into the window."""

@@ -1,5 +1,7 @@
 """Would half the step size give other estimates?"""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from stalegrad._internal.errors import GradientError
@@ -26,6 +28,8 @@ def check_step_halving(evidence: Evidence, functions: Functions | None = None) -
     """
     evidence.need_draws()
     kernels, potential = evidence.need_kernels(), evidence.model
+    if evidence.trace.thinning.explore or _was_tempered(evidence):
+        raise NotChecked("its temperature changes, and the run at half the step size would be heated otherwise")
     try:
         compared = step_halving(evidence.draws, evidence.trace, potential, kernels, functions or _spreads(evidence))
     except GradientError as error:
@@ -60,3 +64,8 @@ def _spreads(evidence: Evidence) -> Functions:
         return float(stiffest @ (theta - centre)) ** 2
 
     return {"the spread of the parameters": all_parameters, "the spread along the stiffest direction": along_stiffest}
+
+
+def _was_tempered(evidence: Evidence) -> bool:
+    record = evidence.trace.record
+    return record is not None and any(isinstance(table.get("temperature"), Mapping) for table in record.kernels)
