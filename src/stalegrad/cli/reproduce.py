@@ -223,6 +223,35 @@ def free_staleness(
     written(out / "free_staleness.json", out / "free_staleness.png")
 
 
+@figures.command()
+def deep(
+    out: Out,
+    gradients: Annotated[int, typer.Option(help="That each method may spend.", min=100)] = 2_000,
+    seeds: Annotated[int, typer.Option(help="Repetitions, 2 at least.", min=2, max=6)] = 3,
+    budget: Annotated[float | None, typer.Option(help="Minutes for this call; the next goes on.", min=0)] = None,
+) -> None:
+    """LeNet on MNIST: six ways to be uncertain, with equal gradients. Interrupted, it goes on."""
+    from stalegrad.experiments.deep import experiment
+    from stalegrad.experiments.deep.methods import Budget
+
+    out.mkdir(parents=True, exist_ok=True)
+    settings = experiment.Settings(seeds=tuple(range(seeds)), budget=Budget(gradients=gradients))
+    with progress_bar() as report:
+        numbers = experiment.reproduce(out, settings, budget=budget, report=report)
+    if numbers is None:
+        console.print("The time is up before all units are made; the next call goes on.")
+        return
+    title = f"LeNet on MNIST, {gradients:,} gradients each, {seeds} seeds: mean ± 95 %"
+    table = Table("method", "NLL", "ECE", "accuracy", "AUROC turned", "AUROC noise", "FPR95 turned", title=title)
+    shown = ("nll", "calibration_error", "accuracy", "auroc_rotated", "auroc_noise", "fpr95_rotated")
+    for method, found in numbers["methods"].items():
+        table.add_row(method, *(f"{found[name]['mean']:.4f} ± {found[name]['half']:.4f}" for name in shown))
+    console.print(table)
+    for name, method in numbers["best"].items():
+        console.print(f"best {name}: {method}")
+    written(out / "deep.json", out / "deep.png")
+
+
 @figures.command("all")
 def everything(
     out: Out,

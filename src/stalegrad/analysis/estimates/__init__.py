@@ -37,6 +37,7 @@ from stalegrad.analysis.estimates.scores import (
     score,
 )
 from stalegrad.analysis.estimates.speedups import Speedup, iterations_to, speedup
+from stalegrad.analysis.estimates.uncertainty import RiskCoverage, auroc, entropy, false_positive_rate, risk_coverage
 
 __all__ = [
     "DrawPrediction",
@@ -46,10 +47,12 @@ __all__ = [
     "PredictiveAverage",
     "PredictiveNormal",
     "Reliability",
+    "RiskCoverage",
     "Scores",
     "Speedup",
     "SpeedupInterval",
     "accuracy",
+    "auroc",
     "autocovariance",
     "average_predictions",
     "brier_score",
@@ -58,7 +61,9 @@ __all__ = [
     "consensus_draws",
     "crps",
     "effective_sample_size",
+    "entropy",
     "estimate",
+    "false_positive_rate",
     "interval_coverage",
     "iterations_to",
     "long_run_variance",
@@ -68,6 +73,7 @@ __all__ = [
     "precision",
     "predictions",
     "reliability_curve",
+    "risk_coverage",
     "rmse",
     "running_average",
     "score",

@@ -1,5 +1,7 @@
 """The posterior predictive distribution of classes, averaged over draws as they come, none of them kept."""
 
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,12 +16,13 @@ from stalegrad.analysis.estimates.scores import (
     reliability_curve,
     score,
 )
+from stalegrad.analysis.estimates.uncertainty import RiskCoverage, entropies, risk_coverage
 
 
 class PredictiveAverage(StreamingMoments):
     """p̂_ik = Σ_l h_l p(y_i = k | x_i, θ_l) / Σ_l h_l, and how far the draws spread around it.
 
-    Memory is that of two predictions, whatever the number of draws. With the step sizes h_l as weights, the average
+    Memory is that of three predictions, whatever the number of draws. With the step sizes h_l as weights, the average
     over the draws of all chains is Σ_s (T_s/T) p̂_s, that of the chains' own; ``first + second`` computes it from chains
     that were averaged apart.
 
@@ -35,6 +38,16 @@ class PredictiveAverage(StreamingMoments):
     1.0
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._entropies = StreamingMoments()  # of the draws' own predictions
+
+    def __add__(self, other: object) -> Self:
+        both = super().__add__(other)
+        if isinstance(other, PredictiveAverage):
+            both._entropies = self._entropies + other._entropies
+        return both
+
     def add(self, probabilities: npt.ArrayLike, weight: float = 1.0) -> None:
         """Take in one draw's prediction.
 
@@ -42,7 +55,9 @@ class PredictiveAverage(StreamingMoments):
             probabilities: p(y_i = k | x_i, θ_l), (rows, classes); always the same rows.
             weight: h_l.
         """
-        self._take("probabilities", probabilities, checked_probabilities(probabilities), weight)
+        p = checked_probabilities(probabilities)
+        self._take("probabilities", probabilities, p, weight)
+        self._entropies._take("probabilities", probabilities, entropies(p), weight)
 
     @property
     def probabilities(self) -> Array:
@@ -55,6 +70,28 @@ class PredictiveAverage(StreamingMoments):
         """Standard deviation over draws of p(y_i = k | x_i, θ): what the data leave open about each probability."""
         self._refuse_empty()
         return np.sqrt(self._variance)
+
+    @property
+    def entropy(self) -> Array:
+        """H(p̂_i) of every row, in nats: all that is uncertain about it."""
+        self._refuse_empty()
+        return entropies(self._mean)
+
+    @property
+    def expected_entropy(self) -> Array:
+        """E H(p_i(θ)) over draws: what would stay uncertain if θ were known, such as of inputs that are ambiguous."""
+        self._refuse_empty()
+        return self._entropies._mean.copy()
+
+    @property
+    def mutual_information(self) -> Array:
+        """H(p̂_i) − E H(p_i(θ)) ≥ 0, between the class and θ: what more data would make certain (Houlsby et al. 2011)."""
+        return np.maximum(self.entropy - self.expected_entropy, 0.0)
+
+    def risk_coverage(self, y: npt.ArrayLike) -> RiskCoverage:
+        """The error rate at every share of rows that are answered, those of small entropy first."""
+        self._refuse_empty()
+        return risk_coverage(self._mean, y, self.entropy)
 
     def scores(self, y: npt.ArrayLike, bins: Bins = DEFAULT_BINS) -> Scores:
         """Accuracy, log-likelihood, Brier score and calibration error of p̂."""

@@ -125,6 +125,11 @@ class Scores:
     brier_score: float
     calibration_error: float
 
+    @property
+    def nll(self) -> float:
+        """The negative log-likelihood of a row, −``mean_log_likelihood``: the cross-entropy, small is good."""
+        return -self.mean_log_likelihood
+
     def as_dict(self) -> dict[str, float]:
         """Name and value of each."""
         return asdict(self)
@@ -183,6 +188,11 @@ def checked_probabilities(value: npt.ArrayLike) -> Array:
 
 def _checked(probabilities: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Array, IntArray]:
     p = checked_probabilities(probabilities)
+    return p, checked_classes(p, y)
+
+
+def checked_classes(p: Array, y: npt.ArrayLike) -> IntArray:
+    """The classes of rows whose probabilities have been checked."""
     values = finite_array("y", y, _FLOAT64, ndim=1)
     classes = values.astype(np.int64)
     if values.size != len(p):
@@ -190,7 +200,7 @@ def _checked(probabilities: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Array, Int
     if np.any(classes != values) or classes.min() < 0 or classes.max() >= p.shape[1]:
         remedy = f"Give whole numbers from 0 to {p.shape[1] - 1}, one column of probabilities each."
         raise ArgumentError("y", y, "holds values that are not classes", remedy)
-    return p, classes
+    return classes
 
 
 def _edges(bins: Bins) -> Array:
