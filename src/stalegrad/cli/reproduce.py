@@ -229,6 +229,7 @@ def deep(
     gradients: Annotated[int, typer.Option(help="That each method may spend.", min=100)] = 2_000,
     seeds: Annotated[int, typer.Option(help="Repetitions, 2 at least.", min=2, max=6)] = 3,
     budget: Annotated[float | None, typer.Option(help="Minutes for this call; the next goes on.", min=0)] = None,
+    from_the_end: Annotated[bool, typer.Option(help="Begin with the last unit, beside one that does not.")] = False,
 ) -> None:
     """LeNet on MNIST: six ways to be uncertain, with equal gradients. Interrupted, it goes on."""
     from stalegrad.experiments.deep import experiment
@@ -237,7 +238,7 @@ def deep(
     out.mkdir(parents=True, exist_ok=True)
     settings = experiment.Settings(seeds=tuple(range(seeds)), budget=Budget(gradients=gradients))
     with progress_bar() as report:
-        numbers = experiment.reproduce(out, settings, budget=budget, report=report)
+        numbers = experiment.reproduce(out, settings, budget=budget, from_the_end=from_the_end, report=report)
     if numbers is None:
         console.print("The time is up before all units are made; the next call goes on.")
         return

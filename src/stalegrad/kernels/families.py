@@ -27,7 +27,7 @@ class Overdamped(Kernel):
 
     def relative_noise(self, h: float, direction: Direction) -> float:
         """hv/(2T), v the gradient's variance along the direction."""
-        return h * direction.noise / (2 * self.temperature)
+        return float(h * direction.noise / (2 * self.temperature))
 
     def stability_limit(self, curvature: float, staleness: int) -> float:
         """The h up to which stale SGLD is stable at this curvature, in closed form."""
@@ -67,11 +67,11 @@ class Kinetic(Kernel):
 
     def free_kinetic_temperature(self, h: float) -> float:
         """T, where the friction is solved exactly."""
-        return self.temperature
+        return float(self.temperature)
 
     def relative_noise(self, h: float, direction: Direction) -> float:
         """hv/(2BT), v the gradient's variance along the direction."""
-        return h * direction.noise / (2 * self.temperature) / self.damping
+        return float(h * direction.noise / (2 * self.temperature) / self.damping)
 
     def along(
         self, direction: Direction, oracle: Callable[..., LinearRecursion], h: float, staleness: Staleness, **more: Any

@@ -22,6 +22,8 @@ from stalegrad.protocol.architectures.tables import (
 )
 from stalegrad.protocol.draws import Thinning
 
+Keep = Literal["all", "last", "none"]
+KEEP = ("all", "last", "none")
 OnStoreError = Literal["stop", "continue"]
 ON_STORE_ERROR = ("stop", "continue")
 
@@ -42,6 +44,8 @@ class Settings:
         cycle: updates of a cycle, of which the first ``explore`` do not sample and are not kept; 0 without cycles. It
             follows from the sampler, see :meth:`stalegrad.kernels.Kernel.in_cycles`.
         explore: as above.
+        keep: which draws stay: ``"all"``, the ``"last"`` of each chain, or ``"none"``.
+        averages: the names of the functions that are averaged while draws come.
         architecture: who samples and who sends what; None for the default.
         messages: how points and gradients travel, ``"float32"``, ``"bfloat16"`` or ``"int8"``, see
             :mod:`stalegrad.potentials.wire`.
@@ -62,6 +66,8 @@ class Settings:
     thin: int = 1
     cycle: int = 0
     explore: int = 0
+    keep: Keep = "all"
+    averages: tuple[str, ...] = ()
     architecture: Architecture = field(default_factory=StaleGradients)
     messages: Messages = "float32"
     checkpoint_every: float = 60.0
@@ -77,6 +83,8 @@ class Settings:
             "thin": whole_number("thin", self.thin, least=1),
             "cycle": whole_number("cycle", self.cycle),
             "explore": whole_number("explore", self.explore),
+            "keep": one_of("keep", self.keep, KEEP),
+            "averages": tuple(map(str, self.averages)),
             "policy": one_of("policy", self.policy, POLICIES),
             "architecture": as_architecture(self.architecture),
             "messages": wire_format(self.messages).name,
@@ -102,6 +110,10 @@ class Settings:
         """``messages`` as what rounds and packs them."""
         return wire_format(self.messages)
 
+    def kept(self, draws: int) -> slice:
+        """Which of so many draws of a chain are kept."""
+        return {"all": slice(0, draws), "last": slice(max(0, draws - 1), draws), "none": slice(0, 0)}[self.keep]
+
     def changed(self, **changes: Any) -> Self:
         """The same settings with others in their place; those that are None stay as they are."""
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
@@ -109,8 +121,8 @@ class Settings:
     def table(self) -> Table:
         """The settings that differ from their defaults, in plain types; :meth:`from_table` reads them."""
         plain = {name: getattr(self, name) for name in SETTINGS}
-        plain["architecture"] = architecture_table(self.architecture)
-        defaults = {f.name: f.default for f in fields(self)} | {"architecture": None}
+        plain |= {"architecture": architecture_table(self.architecture), "averages": list(self.averages)}
+        defaults = {f.name: f.default for f in fields(self)} | {"architecture": None, "averages": []}
         return {name: value for name, value in plain.items() if value != defaults[name]}
 
     @classmethod
@@ -139,3 +151,6 @@ class Settings:
 
 SETTINGS = tuple(f.name for f in fields(Settings))
 """Their names, in order."""
+
+CHOSEN = tuple(name for name in SETTINGS if name not in ("cycle", "explore", "averages"))
+"""Those that a user chooses; the others follow from the sampler and from functions."""

@@ -32,7 +32,7 @@ def raise_diverged_again(info: Info) -> NoReturn:
 
 def lost_chains(info: Info) -> tuple[int, ...]:
     """The chains that were on their way to infinity at their last checkpoints, or cannot be seen not to have been."""
-    sampled = [chain_arrays(info.path, s, of, info.record.model)[1] for s, of in enumerate(info.chains)]
+    sampled = [chain_arrays(info.path, s, of, info.record)[1] for s, of in enumerate(info.chains)]
     return tuple(s for s, stats in enumerate(sampled) if not _stays(np.asarray(stats[:, 0])))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from stalegrad._internal.look.card import Card
 from stalegrad._internal.text import duration
 from stalegrad.protocol.server import ChainStatus
+from stalegrad.runs.averages import Averages
 from stalegrad.runs.progress import RunningAverages
 
 _REDRAW = 0.5  # seconds
@@ -37,7 +38,9 @@ class NotebookProgress:
         averages: φ̂ to show.
     """
 
-    def __init__(self, statuses: Sequence[ChainStatus], steps: int, averages: RunningAverages | None = None) -> None:
+    def __init__(
+        self, statuses: Sequence[ChainStatus], steps: int, averages: RunningAverages | Averages | None = None
+    ) -> None:
         self._statuses, self._steps, self._averages = statuses, steps, averages
         self._begun = time.perf_counter()
         self._first = [status.accepted for status in statuses]

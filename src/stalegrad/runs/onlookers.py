@@ -16,11 +16,13 @@ from stalegrad.runs.result import TestFunction
 _COLUMNS = 80  # as the findings below it
 
 if TYPE_CHECKING:
+    from stalegrad.runs.averages import Averages
     from stalegrad.runs.observers.live import LiveSource
     from stalegrad.runs.observers.observer import Observer
     from stalegrad.runs.progress import RunningAverages
     from stalegrad.runs.recorders.disk import DiskRecorder
     from stalegrad.runs.recorders.memory import Recorder
+    from stalegrad.runs.recorders.stream import StreamRecorder
     from stalegrad.runs.watch.options import Watch
 
 
@@ -41,26 +43,33 @@ class Onlookers:
     watch: "Watch | None" = None
 
     def run(
-        self, prepared: Prepared, job: Job, recorder: "Recorder | DiskRecorder", store: Path | None = None
+        self,
+        prepared: Prepared,
+        job: Job,
+        recorder: "Recorder | DiskRecorder | StreamRecorder",
+        store: Path | None = None,
+        averages: "Averages | None" = None,
     ) -> Outcome:
-        """Run the job while they look on. Those of other processes of a team do not."""
+        """Run the job while they look on. Those of other processes of a team do not.
+
+        Where functions are averaged anyway, these are shown, and those of :attr:`functions` are not.
+        """
         if not prepared.team.leads or not (self.progress or self.observers or self.watch):
             return prepared.engine.run(job)
         from stalegrad.runs.notebook import NotebookProgress, in_notebook
         from stalegrad.runs.progress import Progress, RunningAverages, verdict  # rich takes a while to import
 
-        settings, averages = prepared.settings, None
+        settings, running = prepared.settings, None
         with ExitStack() as stack:
-            if self.functions:
-                averages = RunningAverages(
-                    self.functions, recorder.draws_in_memory, prepared.kernels, settings.thinning
-                )
-            finish = self._observed(stack, prepared, job, recorder, averages, store)
+            if self.functions and averages is None:
+                running = RunningAverages(self.functions, recorder.draws_in_memory, prepared.kernels, settings.thinning)
+            shown = averages or running
+            finish = self._observed(stack, prepared, job, recorder, shown, store)
             if self.progress:
                 display = NotebookProgress if in_notebook() else Progress
-                stack.enter_context(display(job.status, settings.steps, averages))
-            if averages is not None:
-                stack.enter_context(averages)
+                stack.enter_context(display(job.status, settings.steps, shown))
+            if running is not None:
+                stack.enter_context(running)
             try:
                 outcome = prepared.engine.run(job)
             except BaseException as failure:
@@ -78,8 +87,8 @@ class Onlookers:
         stack: ExitStack,
         prepared: Prepared,
         job: Job,
-        recorder: "Recorder | DiskRecorder",
-        averages: "RunningAverages | None",
+        recorder: "Recorder | DiskRecorder | StreamRecorder",
+        averages: "RunningAverages | Averages | None",
         store: Path | None,
     ) -> Callable[[str, str], None]:
         """Let observers see the run until the stack is left; what to call when it ends."""
@@ -115,8 +124,8 @@ _ENDED = {"finished": "finished", "interrupted": "been interrupted", "failed": "
 def live_source(
     prepared: Prepared,
     job: Job,
-    recorder: "Recorder | DiskRecorder",
-    averages: "RunningAverages | None" = None,
+    recorder: "Recorder | DiskRecorder | StreamRecorder",
+    averages: "RunningAverages | Averages | None" = None,
     store: Path | None = None,
 ) -> "LiveSource":
     """What observers can see of a run that is made here."""

@@ -22,6 +22,7 @@ from stalegrad.engines import Timing
 from stalegrad.kernels import Kernel
 from stalegrad.protocol.draws import Thinning
 from stalegrad.protocol.server import ChainStatus
+from stalegrad.runs.averages import Averages
 from stalegrad.runs.spaced_values import SpacedValues
 
 DrawsInMemory = Callable[[int, bool], "tuple[int, Array]"]
@@ -155,7 +156,7 @@ class Progress:
         self,
         statuses: Sequence[ChainStatus],
         steps: int,
-        averages: RunningAverages | None = None,
+        averages: RunningAverages | Averages | None = None,
         file: TextIO | None = None,
     ) -> None:
         self._statuses, self._steps, self._averages = statuses, steps, averages

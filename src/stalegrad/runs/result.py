@@ -1,7 +1,7 @@
 """What sampling gives: draws, their trace, and averages over them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -36,6 +36,7 @@ from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import DrawStats
 from stalegrad.protocol.staleness_counts import StalenessCounts
 from stalegrad.protocol.trace import Trace
+from stalegrad.runs.averages import Averaged
 from stalegrad.runs.export import LogLikelihood, inference_data
 from stalegrad.runs.warmup.record import WarmupRecord
 
@@ -66,6 +67,9 @@ class Run:
         store: the folder that holds the run; ``draws`` are then read from there, slice by slice.
         variables: turns draws (…, n) into named variables, see :meth:`Potential.variables`.
         interrupted: whether it was stopped by Ctrl-C or SIGTERM before its end.
+        averages: of the functions that were averaged while draws came, by name: a
+            :class:`~stalegrad.analysis.estimates.PredictiveAverage`, a
+            :class:`~stalegrad.analysis.estimates.PredictiveNormal` or an :class:`~stalegrad.Estimate`.
 
     >>> import stalegrad as sg
     >>> model = sg.testing.small_model()
@@ -85,6 +89,7 @@ class Run:
     variables: Callable[[Array], dict[str, Array]] = unnamed
     store: Path | None = None
     interrupted: bool = False
+    averages: Mapping[str, Averaged] = field(default_factory=dict)
 
     @property
     def warmup(self) -> WarmupRecord | None:
@@ -327,7 +332,9 @@ class Run:
     @property
     def _kept(self) -> IntArray:
         """Which updates became the draws that all chains have."""
-        return self.trace.thinning.updates(min(chain.steps for chain in self.trace.chains))
+        updates = self.trace.thinning.updates(min(chain.steps for chain in self.trace.chains))
+        record = self.trace.record
+        return updates if record is None else updates[record.settings.kept(len(updates))]
 
     @property
     def _repeated(self) -> bool:

@@ -21,9 +21,11 @@ from stalegrad.potentials.wire.formats import Messages
 from stalegrad.protocol.admission import Policy
 from stalegrad.protocol.architectures import Architecture, StaleGradients
 from stalegrad.protocol.chain import diverged
+from stalegrad.protocol.chain_trace import joined
 from stalegrad.protocol.executor import execute
-from stalegrad.protocol.settings import OnStoreError, Settings
+from stalegrad.protocol.settings import Keep, OnStoreError, Settings
 from stalegrad.protocol.trace import Trace
+from stalegrad.runs.averages import Averages, EvaluationFailed, check_functions
 from stalegrad.runs.onlookers import Onlookers
 from stalegrad.runs.prepare import (
     Kernels,
@@ -37,6 +39,7 @@ from stalegrad.runs.prepare import (
     with_stages,
 )
 from stalegrad.runs.recorders.memory import Recorder
+from stalegrad.runs.recorders.stream import StreamRecorder
 from stalegrad.runs.result import Diverged, Run, RunFailed, TestFunction
 from stalegrad.runs.step_sizes import with_everything_found
 from stalegrad.runs.warmup.options import Warmup
@@ -61,6 +64,8 @@ def sample(
     initial: Any = None,
     burn_in: int | None = None,
     thin: int = 1,
+    keep: Keep = "all",
+    averages: Mapping[str, Any] | None = None,
     warmup: Warmup | Literal["auto"] | bool | None = "auto",
     repeats: int | None = None,
     architecture: Architecture | None = None,
@@ -98,6 +103,12 @@ def sample(
         burn_in: updates of each chain that are not kept; None for as many as the warm-up finds right, or for 0 without
             one.
         thin: keep every thin-th update after that.
+        keep: which draws stay: ``"all"`` of them, the ``"last"`` of each chain, or ``"none"``, so that memory and disk
+            do not grow with their number. ``sg.replay(run.trace, …)`` makes them all again.
+        averages: functions of one draw, by name, that are averaged over all draws as they come, see
+            :mod:`stalegrad.runs.averages`: ``{"test": model.predictive(X_test)}`` for predictions, or
+            ``{"test": (model.predictive(X_test), y_test)}`` to have scores shown; test functions of numbers have Monte
+            Carlo errors. ``run.averages`` has them by name. Servers wait only if these are slower than the draws come.
         warmup: how to find what is not given, see :class:`Warmup`. By default there is one if the kernel, or any number
             of it, is not given; ``sg.Warmup()`` or True for one in any case, None or False for none. Draws are in θ in
             any case.
@@ -150,7 +161,8 @@ def sample(
         steps=steps, workers=workers, servers=servers, max_staleness=max_staleness, policy=policy, seed=seed,
         burn_in=0 if burn_in is None else burn_in, thin=thin,
         architecture=StaleGradients() if architecture is None else architecture, messages=messages,
-        checkpoint_every=checkpoint_every, on_store_error=on_store_error,
+        checkpoint_every=checkpoint_every, on_store_error=on_store_error, keep=keep,
+        averages=tuple(check_functions(averages)),
     )  # fmt: skip
     chosen = engine if engine is not None else "threads" if repeats is None else "inline"
     sampler = Harmonic() if kernel is None else kernel
@@ -158,6 +170,14 @@ def sample(
     onlookers = _onlookers(progress, functions, observers, watch)
     if repeats is not None and not isinstance(prepared.engine, Inline):
         raise ArgumentError("repeats", repeats, f"does not go with engine {engine!r}", "Use engine='inline'.")
+    if repeats is not None and (averages or keep != "all"):
+        name, given = ("averages", averages) if averages else ("keep", keep)
+        problem, remedy = "does not go with repeats, whose draws are all kept", "Leave out one of them."
+        raise ArgumentError(name, given, problem, remedy)
+    if store is None and (averages or keep != "all") and not isinstance(prepared.team, SingleProcess):
+        name, given = ("averages", averages) if averages else ("keep", keep)
+        problem = "are made where each chain is, in several processes, and come together on disk"
+        raise ArgumentError(name, given, problem, "Give a store=, too.")
     if store is not None and repeats is not None:
         problem, remedy = "does not go with repeats", "Store runs one by one, with seeds of each."
         raise ArgumentError("store", store, problem, remedy)
@@ -167,21 +187,16 @@ def sample(
     if store is not None:
         from stalegrad.runs.storage import Storage  # what compresses draws takes a while to import
 
-        return _run_stored(Storage.create(store, prepared, job=job, overwrite=overwrite), onlookers)
+        evaluated = _evaluated(averages, prepared)
+        storage = Storage.create(store, prepared, job=job, overwrite=overwrite, averages=evaluated)
+        return _run_stored(storage, onlookers)
+    if averages or keep != "all":
+        return _run_streamed(prepared, _evaluated(averages, prepared), onlookers)
     settings = prepared.settings
     recorder = Recorder(repeats, settings.servers, settings.steps, settings.thinning, potential, prepared.coordinates)
     task = prepared.job(recorder.of, recorder, chain=lambda server: prepared.chain(server, recorder.rows))
     outcome = onlookers.run(prepared, task, recorder)
-    run = Run(
-        draws=recorder.draws,
-        trace=prepared.trace(outcome.chains),
-        stats=recorder.stats,
-        chain_draws=recorder.chain_draws,
-        events=outcome.events,
-        timing=outcome.timing,
-        interrupted=outcome.interrupted,
-        variables=potential.variables,
-    )
+    run = _in_memory(prepared, recorder, outcome)
     run = _checked(run, _noticed(run, outcome), prepared)
     if progress and repeats is None and prepared.team.leads:
         _print_findings(run, potential, prepared.kernels, onlookers.functions)
@@ -199,6 +214,7 @@ def resume(
     step_size: Any = None,
     progress: bool = True,
     functions: Mapping[str, TestFunction] | None = None,
+    averages: Mapping[str, Any] | None = None,
     checkpoint_every: float | None = None,
     on_store_error: OnStoreError | None = None,
     observers: "Sequence[Observer] | Observer | None" = None,
@@ -222,6 +238,7 @@ def resume(
             from their starts.
         progress: as for :func:`sample`.
         functions: as for :func:`sample`.
+        averages: the functions that the run was begun with, under the same names: their averages go on.
         checkpoint_every: as for :func:`sample`; None for what the run had.
         on_store_error: likewise.
         observers: as for :func:`sample`.
@@ -243,7 +260,9 @@ def resume(
         "workers": workers, "steps": steps, "checkpoint_every": checkpoint_every, "on_store_error": on_store_error
     }  # fmt: skip
     onlookers = _onlookers(progress, functions, observers, watch)
-    storage = Storage.open(path, potential, kernel, engine=engine, step_size=step_size, changes=changes)
+    storage = Storage.open(
+        path, potential, kernel, engine=engine, step_size=step_size, changes=changes, averages=check_functions(averages)
+    )
     if progress and storage.prepared.team.leads:
         print(storage.beginning, file=sys.stderr)
     return _run_stored(storage, onlookers)
@@ -339,7 +358,7 @@ def _replayed(
         settings = Settings(steps=steps, servers=servers, workers=trace.workers, seed=trace.seed)
     else:
         settings = replace(trace.record.settings, steps=steps)  # it may have been interrupted
-    settings = settings.changed(**changes)
+    settings = replace(settings.changed(**changes), keep="all", averages=())  # what was not kept is made again
     start, own = starts(trace.initial if initial is None else initial, servers, potential)
     recorded = () if trace.record is None else trace.record.kernels
     given = [kernel_from_table(table, path="trace.kernels") for table in recorded] if kernel is None else kernel
@@ -355,12 +374,53 @@ def _replayed(
     return Prepared(potential, kernels, Inline(), settings, start, own, team, trace.coordinates, warmup)
 
 
+def _in_memory(prepared: Prepared, recorder: Recorder | StreamRecorder, outcome: Outcome) -> Run:
+    """A run whose draws, as far as they are kept, are in memory."""
+    return Run(
+        draws=recorder.draws,
+        trace=prepared.trace(outcome.chains),
+        stats=recorder.stats,
+        chain_draws=recorder.chain_draws,
+        events=outcome.events,
+        timing=outcome.timing,
+        interrupted=outcome.interrupted,
+        variables=prepared.potential.variables,
+    )
+
+
+def _evaluated(averages: Mapping[str, Any] | None, prepared: Prepared) -> Averages | None:
+    """What evaluates functions while draws come, if there are any."""
+    return Averages(averages, prepared.kernels, prepared.settings.thinning) if averages else None
+
+
+def _run_streamed(prepared: Prepared, averages: Averages | None, onlookers: Onlookers) -> Run:
+    """A run without a store, whose draws go to averages as they come and need not stay."""
+    recorder = StreamRecorder(prepared.settings, prepared.potential, prepared.coordinates, averages)
+    task = prepared.job(recorder.of, recorder, chain=prepared.chain)
+    try:
+        outcome = onlookers.run(prepared, task, recorder, averages=averages)
+    except EvaluationFailed as failure:  # of the inline engine, which reports to no other process
+        outcome = Outcome(tuple(joined([]) for _ in prepared.kernels), failure=failure)
+    finally:
+        failed = recorder.settle()
+    if failed is not None and outcome.failure is None:
+        outcome = replace(outcome, failure=failed)
+    run = _in_memory(prepared, recorder, outcome)
+    run = replace(run, averages={} if averages is None else averages.results())
+    run = _checked(run, _noticed(run, outcome), prepared)
+    if onlookers.progress and prepared.team.leads:
+        _print_findings(run, prepared.potential, prepared.kernels, onlookers.functions)
+    return run
+
+
 def _run_stored(storage: "Storage", onlookers: Onlookers) -> Run:
     """Run what is left to do, and note in the store how it ended."""
     prepared = storage.prepared
     with storage:
         try:
-            outcome = onlookers.run(prepared, storage.job(), storage.recorder, storage.folder)
+            outcome = onlookers.run(
+                prepared, storage.job(), storage.recorder, storage.folder, averages=storage.averages
+            )
         except StoreError as failure:  # of the inline engine, which reports to no other process
             outcome = Outcome((), failure=failure)
         storage.recorder.close()
@@ -397,8 +457,14 @@ def _print_findings(
 ) -> None:
     """What the run's own diagnosis says, below the verdict. Whatever happens here, the run is not lost.
 
+    Of a run whose draws are not kept it is its averages that are shown.
+
     Gradients for it are computed by nobody else meanwhile: at most a tenth of what each worker has computed.
     """
+    if run.trace.record is not None and run.trace.record.settings.keep != "all":
+        for name, average in run.averages.items():
+            print(printable(f"{name}: {average!r}"), file=sys.stderr)
+        return
     each = sum(chain.steps for chain in run.trace.chains) // (len(kernels) * run.trace.workers)
     budget = min(max(each // 20, FEWEST_GRADIENTS), MOST_GRADIENTS)
     from stalegrad.runs.notebook import in_notebook, show

@@ -25,6 +25,7 @@ from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import DrawStats
 from stalegrad.protocol.past import Past
 from stalegrad.protocol.trace import Trace
+from stalegrad.runs.averages import Averages, stored_averages
 from stalegrad.runs.going_on import go_back, lost_chains, raise_diverged_again, where_it_goes_on, with_other_step
 from stalegrad.runs.jobs import JobFile
 from stalegrad.runs.prepare import Kernels, Prepared, chosen_engine, prepare, with_numbers
@@ -33,7 +34,7 @@ from stalegrad.runs.result import Run
 from stalegrad.runs.store import Info, inspect
 from stalegrad.runs.store import folder as folders
 from stalegrad.runs.store.chain_arrays import chain_arrays
-from stalegrad.runs.store.checkpoint import read_state
+from stalegrad.runs.store.checkpoint import LAST, chain_state, read_state
 from stalegrad.runs.store.described import timing
 from stalegrad.runs.store.draws import StoredDraws
 from stalegrad.runs.store.folder import chain_folder
@@ -57,6 +58,7 @@ class Storage:
         folder: Path,
         lock: Lock | None,
         past: tuple[Past, ...] = (),
+        averages: Averages | None = None,
     ) -> None:
         self.prepared, self.folder, self._lock, self._past = prepared, folder, lock, past
         info = inspect(folder)
@@ -67,8 +69,9 @@ class Storage:
             self._begin(info)
         self.recorder = DiskRecorder(
             folder, info.chains, settings.thinning, model.size, model.dtype, settings.checkpoint_every,
-            settings.on_store_error, prepared.coordinates,
+            settings.on_store_error, prepared.coordinates, settings.keep, averages,
         )  # fmt: skip
+        self.averages = averages
 
     def _begin(self, info: Info) -> None:
         """Note that the run is going on."""
@@ -94,6 +97,7 @@ class Storage:
         *,
         job: Mapping[str, Any] | None = None,
         overwrite: bool = False,
+        averages: Averages | None = None,
     ) -> "Storage":
         """The folder of a new run, perhaps in place of an old one."""
 
@@ -104,9 +108,9 @@ class Storage:
             folder, lock = folders.create(
                 path, record, VERSION, prepared.initial, states, job, where, overwrite=overwrite
             )
-            return cls(prepared, folder, lock)
+            return cls(prepared, folder, lock, averages=averages)
 
-        return prepared.team.broadcast(make, _place, lambda place: cls(prepared, Path(place), None))
+        return prepared.team.broadcast(make, _place, lambda place: cls(prepared, Path(place), None, averages=averages))
 
     @classmethod
     def open(
@@ -118,6 +122,7 @@ class Storage:
         engine: str | Engine | None,
         step_size: Any = None,
         changes: Mapping[str, Any],
+        averages: Mapping[str, Any] | None = None,
     ) -> "Storage":
         """The folder of a run that goes on, with other settings where ``changes`` has one that is not None."""
         info = inspect(path)
@@ -146,6 +151,8 @@ class Storage:
             coordinates=folders.read_coordinates(info.path, info.record), warmup=info.record.warmup,
         )  # fmt: skip
 
+        evaluated = _going_on(info, averages, prepared)
+
         def take() -> "Storage":
             _refuse_another_run(info, prepared, but=("step_size",) if step_size is not None else ())
             lock = Lock(info.path)
@@ -156,18 +163,18 @@ class Storage:
                     remedy = "Give more, or None for what the run was to have."
                     raise ArgumentError("steps", changes.get("steps"), problem, remedy)
                 for s, of in enumerate(now.chains):
-                    chain_arrays(now.path, s, of, now.record.model)  # before anything is written to them
+                    chain_arrays(now.path, s, of, now.record)  # before anything is written to them
                 remove_partial(now.path)
                 if step_size is not None:
                     go_back(now, prepared, again)
                     now = inspect(path)
-                return cls(prepared, now.path, lock, _past(now))
+                return cls(prepared, now.path, lock, _past(now), evaluated)
             except BaseException:
                 lock.release()
                 raise
 
         return prepared.team.broadcast(
-            take, _place, lambda place: cls(prepared, Path(place), None, _past(inspect(place)))
+            take, _place, lambda place: cls(prepared, Path(place), None, _past(inspect(place)), evaluated)
         )
 
     @property
@@ -217,7 +224,7 @@ class Storage:
 
     def _chain(self, server: int) -> Chain:
         chain, of = self.prepared.chain(server), self._commits[server]
-        chain.restore(of.updates, read_state(chain_folder(self.folder, server), of))
+        chain.restore(of.updates, chain_state(read_state(chain_folder(self.folder, server), of)))
         return chain
 
     def _end(self, state: str, failure: str | None, timing: Timing | None) -> None:
@@ -256,15 +263,21 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
         if (due := info.record.settings.thinning.draws(of.updates)) != of.draws:
             problem = f"{of.updates} updates make {due} draws, and {of.draws} are kept"
             raise StoreError(f"{chain_folder(folder, s)} does not go with {folder / 'run.json'}: {problem}. {RESTORE}")
-    arrays = [chain_arrays(folder, s, of, info.record.model) for s, of in enumerate(info.chains)]
-    draws = tuple(of_chain for of_chain, _ in arrays)
-    common = min(info.draws)
-    stats = np.stack([figures[:common] for _, figures in arrays])
+    arrays = [chain_arrays(folder, s, of, info.record) for s, of in enumerate(info.chains)]
+    states = [read_state(chain_folder(folder, s), of) for s, of in enumerate(info.chains)] if _extra(info) else []
+    draws: tuple[Any, ...] = tuple(of_chain for of_chain, _ in arrays)
+    kept = info.record.settings.kept(min(info.draws))
+    stats = np.stack([figures[kept] for _, figures in arrays])
+    together: Any = StoredDraws(draws)
+    if info.record.settings.keep != "all":
+        none = np.empty((0, info.record.model.size), info.record.model.dtype)
+        draws = tuple(state[LAST][None] if LAST in state else none for state in states) or (none,) * len(arrays)
+        together = np.stack([of_chain[: min(map(len, draws))] for of_chain in draws])
     settings = info.record.settings.changed(workers=last.get("workers"), steps=last.get("steps"))
     record = replace(info.record, settings=settings, engine=last.get("engine", info.record.engine))
     events = [event for s in range(len(draws)) for event in folders.read_events(folder, s)]
     return Run(
-        draws=cast(Array, StoredDraws(draws)),  # an array to code that slices it
+        draws=cast(Array, together),  # an array to code that slices it
         trace=Trace.of_run(
             _traces(info), record, folders.read_initial(folder), folders.read_coordinates(folder, record)
         ),
@@ -275,7 +288,25 @@ def stored_run(path: str | os.PathLike[str], potential: Potential | None = None)
         interrupted=info.state == "interrupted",
         variables=partial(split, layout=record.model.layout) if potential is None else potential.variables,
         store=folder,
+        averages=stored_averages(states) if states else {},
     )  # fmt: skip
+
+
+def _extra(info: Info) -> bool:
+    """Whether checkpoints hold more than the chains: the last draws, or averages."""
+    return info.record.settings.keep != "all" or bool(info.record.settings.averages)
+
+
+def _going_on(info: Info, averages: Mapping[str, Any] | None, prepared: Prepared) -> Averages | None:
+    """What goes on being averaged: what the run has averaged so far, and nothing else."""
+    stored = info.record.settings.averages
+    if tuple(averages or ()) != stored:
+        problem = f"are not those of {info.path}, which averages {list(stored) or 'nothing'}"
+        remedy = "Give sg.resume the same functions under the same names, which no store can hold; others: run.predict."
+        raise ArgumentError("averages", list(averages or ()), problem, remedy)
+    if not averages:
+        return None
+    return Averages(averages, prepared.kernels, prepared.settings.thinning)
 
 
 def _refuse_another_run(info: Info, prepared: Prepared, but: tuple[str, ...] = ()) -> None:

@@ -13,7 +13,7 @@ STEPS = "steps = 100\n"
 GOOD = MODEL + KERNEL + STEPS
 
 KEYS = (
-    "A job takes: model, kernel, steps, workers, servers, max_staleness, policy, seed, burn_in, thin, "
+    "A job takes: model, kernel, steps, workers, servers, max_staleness, policy, seed, burn_in, thin, keep, "
     "architecture, messages, checkpoint_every, on_store_error, warmup, engine, engines, observers, store."
 )
 

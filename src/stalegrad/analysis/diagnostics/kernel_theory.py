@@ -22,7 +22,7 @@ def variance_error(kernel: Kernel, staleness: int | tuple[float, ...], direction
     """
     try:
         chain = kernel.recursion(float(kernel.schedule(0)), staleness, direction)
-        return chain.variance * direction.curvature / kernel.temperature - 1
+        return float(chain.variance * direction.curvature / kernel.temperature - 1)
     except UnstableRecursion:
         return inf
 

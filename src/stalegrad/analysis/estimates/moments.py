@@ -1,5 +1,6 @@
 """Weighted mean and variance of arrays as they come, none of them kept."""
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -38,6 +39,15 @@ class StreamingMoments:
             between = (part.weight * np.square(part._mean - both._mean) for part in filled)
             both._squares = np.asarray(sum(part._squares + extra for part, extra in zip(filled, between, strict=True)))
         return both
+
+    def arrays(self) -> dict[str, Array]:
+        """All that the moments are made of, as plain arrays; :meth:`restore` reads them."""
+        return {"totals": np.array([self.count, self.weight]), "mean": self._mean, "squares": self._squares}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Go on from what :meth:`arrays` gave."""
+        self.count, self.weight = int(arrays["totals"][0]), float(arrays["totals"][1])
+        self._mean, self._squares = np.array(arrays["mean"]), np.array(arrays["squares"])
 
     def _take(self, name: str, given: Any, values: Array, weight: float) -> None:
         """Count ``values``, which the caller has checked and who gave them as the argument ``name``."""

@@ -1,5 +1,6 @@
 """The posterior predictive distribution of classes, averaged over draws as they come, none of them kept."""
 
+from collections.abc import Mapping
 from typing import Self
 
 import numpy as np
@@ -48,6 +49,16 @@ class PredictiveAverage(StreamingMoments):
             both._entropies = self._entropies + other._entropies
         return both
 
+    def arrays(self) -> dict[str, Array]:
+        """Also the moments of entropies."""
+        own = {f"entropy-{part}": array for part, array in self._entropies.arrays().items()}
+        return super().arrays() | own
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """Go on from what :meth:`arrays` gave."""
+        super().restore(arrays)
+        self._entropies.restore({part: arrays[f"entropy-{part}"] for part in ("totals", "mean", "squares")})
+
     def add(self, probabilities: npt.ArrayLike, weight: float = 1.0) -> None:
         """Take in one draw's prediction.
 
@@ -85,7 +96,7 @@ class PredictiveAverage(StreamingMoments):
 
     @property
     def mutual_information(self) -> Array:
-        """H(p̂_i) − E H(p_i(θ)) ≥ 0, between the class and θ: what more data would make certain (Houlsby et al. 2011)."""
+        """H(p̂_i) − E H(p_i(θ)) ≥ 0, between class and θ: what more data would make certain (Houlsby et al. 2011)."""
         return np.maximum(self.entropy - self.expected_entropy, 0.0)
 
     def risk_coverage(self, y: npt.ArrayLike) -> RiskCoverage:

@@ -53,7 +53,7 @@ def auroc(inside: npt.ArrayLike, outside: npt.ArrayLike) -> float:
 
 
 def false_positive_rate(inside: npt.ArrayLike, outside: npt.ArrayLike, *, detected: float = 0.95) -> float:
-    """FPR at 95 % TPR: the share of inputs from inside that are taken for strange where ``detected`` of the strange are.
+    """FPR at 95 % TPR: the share of ``inside`` that is taken for strange where ``detected`` of the strange are.
 
     The threshold is the largest at which at least that share of ``outside`` is at or above it.
 
@@ -87,7 +87,7 @@ class RiskCoverage:
 
     @property
     def area(self) -> float:
-        """AURC, the mean risk over all coverages; small is good, and it is the risk itself where sureness says nothing."""
+        """AURC, the mean risk over all coverages; small is good. Where sureness says nothing it is the risk itself."""
         return float(self.risk.mean())
 
     def at(self, coverage: float) -> float:
@@ -118,7 +118,9 @@ def risk_coverage(
     wrong = (p.argmax(axis=1) != checked_classes(p, y)).astype(np.float64)
     u = 1 - p.max(axis=1) if uncertainty is None else finite_array("uncertainty", uncertainty, _FLOAT64)
     if u.shape != wrong.shape:
-        raise ArgumentError("uncertainty", uncertainty, f"has shape {u.shape}", f"Give one number a row, {wrong.shape}.")
+        raise ArgumentError(
+            "uncertainty", uncertainty, f"has shape {u.shape}", f"Give one number a row, {wrong.shape}."
+        )
     _, group = np.unique(u, return_inverse=True)
     shared = (np.bincount(group, wrong) / np.bincount(group))[group]
     answered = np.arange(1, len(wrong) + 1)

@@ -57,15 +57,19 @@ class Images:
 
 
 def reproduce(
-    out: Path, settings: Settings | None = None, *, budget: float | None = None, report: Report | None = None
-) -> dict[str, Any] | None:
-    """Make the units that are missing, as far as the minutes of ``budget`` reach; the numbers if all are there."""
+    out: Path, settings: Settings | None = None, *, budget: float | None = None, from_the_end: bool = False,
+    report: Report | None = None,
+) -> dict[str, Any] | None:  # fmt: skip
+    """Make the units that are missing, as far as the minutes of ``budget`` reach; the numbers if all are there.
+
+    Two processes may share the work: one begins with the first unit, the other with the last.
+    """
     wanted = settings or Settings()
     begun, units = time.monotonic(), out / "units"
     units.mkdir(parents=True, exist_ok=True)
     plan = [(method, seed) for seed in wanted.seeds for method in METHODS]
     images: Images | None = None
-    for done, (method, seed) in enumerate(plan):
+    for done, (method, seed) in enumerate(reversed(plan) if from_the_end else plan):
         if report is not None:
             report(f"{method}, seed {seed}", done / len(plan))
         place = units / f"{method.replace(' ', '_')}-{seed}.json"

@@ -147,4 +147,4 @@ class SGHMC(Kinetic):
     def free_kinetic_temperature(self, h: float) -> float:
         """Euler: T/(1 − Bh/2). Splitting: T·Bh/sinh(Bh)."""
         kept = self.damping * h
-        return self.temperature * (1 / (1 - kept / 2) if self.integrator == "euler" else kept / sinh(kept))
+        return float(self.temperature) * (1 / (1 - kept / 2) if self.integrator == "euler" else kept / sinh(kept))

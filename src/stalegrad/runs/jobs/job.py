@@ -53,7 +53,7 @@ from stalegrad.engines.tables import ENGINES, named_engine
 from stalegrad.kernels import Kernel, kernel_from_table
 from stalegrad.potentials import Potential
 from stalegrad.protocol.architectures import StaleGradients
-from stalegrad.protocol.settings import SETTINGS, Settings
+from stalegrad.protocol.settings import CHOSEN, Settings
 from stalegrad.runs.jobs.model import ModelFunction, look_in
 from stalegrad.runs.warmup.options import Warmup
 
@@ -136,7 +136,7 @@ class JobFile:
         """The same job with other settings, or another engine or store; those that are None stay as they are."""
         given = {name: value for name, value in changes.items() if value is not None}
         chooses = self.chooses_burn_in and "burn_in" not in given
-        settings = self.settings.changed(**{name: given.pop(name) for name in SETTINGS if name in given})
+        settings = self.settings.changed(**{name: given.pop(name) for name in CHOSEN if name in given})
         return replace(self, settings=settings, chooses_burn_in=chooses, **given)
 
     def at(self, address: str) -> "JobFile":
@@ -193,7 +193,7 @@ class JobFile:
 
     def arguments(self, potential: Potential) -> dict[str, Any]:
         """What to call :func:`stalegrad.sample` with, besides the potential itself."""
-        settings = {name: getattr(self.settings, name) for name in SETTINGS}
+        settings = {name: getattr(self.settings, name) for name in CHOSEN}
         if self.chooses_burn_in:
             settings["burn_in"] = None
         if settings["architecture"] == StaleGradients():
@@ -206,7 +206,7 @@ class JobFile:
     @classmethod
     def _from(cls, table: Table, folder: Path, name: str) -> "JobFile":
         own = {f.name: f for f in fields(cls) if f.name not in ("settings", "folder", "name", "chooses_burn_in")}
-        known = ("model", "kernel", *SETTINGS, *(name for name in own if name not in ("model", "kernel")))
+        known = ("model", "kernel", *CHOSEN, *(name for name in own if name not in ("model", "kernel")))
         for key, value in table.items():
             if key in _ELSEWHERE:
                 raise ArgumentError(key, value, "is not known", _ELSEWHERE[key])
@@ -228,7 +228,7 @@ class JobFile:
             read["observers"] = _observers(table["observers"])
         if "store" in table:
             read["store"] = _store(table["store"], folder)
-        settings = Settings.from_table({key: value for key, value in table.items() if key in SETTINGS})
+        settings = Settings.from_table({key: value for key, value in table.items() if key in CHOSEN})
         return cls(**read, settings=settings, folder=folder, name=name, chooses_burn_in="burn_in" not in table)
 
     def _check_engines(self) -> None:

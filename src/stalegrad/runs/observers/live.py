@@ -15,6 +15,7 @@ from stalegrad.potentials import Potential
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import Thinning
 from stalegrad.protocol.server import ChainStatus
+from stalegrad.runs.averages import Averages
 from stalegrad.runs.observers.model_at_hand import GRADIENTS
 from stalegrad.runs.observers.sampler import Earlier
 from stalegrad.runs.observers.snapshot import ChainFigures, FunctionFigures, Happening, Recipe
@@ -53,7 +54,7 @@ class LiveSource:
         model: Potential,
         draws_in_memory: DrawsInMemory,
         commits: Callable[[], Sequence[int]],
-        averages: RunningAverages | None = None,
+        averages: RunningAverages | Averages | None = None,
         curvature: float | None = None,
         to_coordinates: Callable[[Array], Array] | None = None,
         potential: Potential | None = None,

@@ -67,6 +67,6 @@ def stability_of(kernels: Sequence[Kernel | None], chains: Sequence[ChainFigures
     for kernel, chain in zip(kernels, chains, strict=True):
         if kernel is not None and curvature > 0:
             h, late = float(kernel.schedule(max(0, chain.updates - 1))), chain.mean_staleness + 0.5
-            limit = longest_step(kernel, h, curvature, ceil(chain.mean_staleness))
+            limit = longest_step(kernel.at(max(0, chain.updates - 1)), h, curvature, ceil(chain.mean_staleness))
             found.append(Stability(h * curvature * late, nan if limit is None else limit * curvature * late))
     return max(found, key=lambda each: each.delay, default=Stability())

@@ -138,7 +138,7 @@ class StoredSource:
         """What the draws say of some parameters."""
         info = self._info
         for s, of in enumerate(info.chains):
-            if of.draws > self._looked[s]:
+            if of.draws > self._looked[s] and info.record.settings.keep == "all":
                 self._look_at_draws(s, of.draws)
                 self._looked[s] = of.draws
         found = figures(self._names, self._values, one_law=info.record.settings.architecture.one_law)
@@ -147,7 +147,7 @@ class StoredSource:
     def _look_at_draws(self, s: int, draws: int) -> None:
         chain, (array, _) = (
             self._values[s],
-            chain_arrays(self._info.path, s, self._info.chains[s], self._info.record.model),
+            chain_arrays(self._info.path, s, self._info.chains[s], self._info.record),
         )
         while len(chain.wanted(self._looked[s], draws)) > MOST:
             chain.spacing *= 2

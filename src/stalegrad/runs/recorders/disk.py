@@ -12,8 +12,11 @@ from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.protocol.chain import Chain, Record
 from stalegrad.protocol.collector import DrawBlock, DrawCollector
 from stalegrad.protocol.draws import Thinning, Window, keep
+from stalegrad.protocol.settings import Keep
+from stalegrad.runs.averages import Averages
 from stalegrad.runs.store.chain_writer import ChainWriter
-from stalegrad.runs.store.checkpoint import Committed
+from stalegrad.runs.store.checkpoint import Committed, read_state
+from stalegrad.runs.store.folder import chain_folder
 from stalegrad.runs.store.writer import OnError, Writer
 
 
@@ -30,6 +33,8 @@ class DiskRecorder:
         every: seconds between checkpoints, at most.
         on_error: what to do when the folder cannot be written.
         coordinates: in which the chains run, if they are not those of the draws.
+        keep: which draws are written.
+        averages: what is evaluated at every draw.
     """
 
     rows = 1
@@ -44,8 +49,11 @@ class DiskRecorder:
         every: float,
         on_error: OnError,
         coordinates: Coordinates | None = None,
+        keep: Keep = "all",
+        averages: Averages | None = None,
     ) -> None:
         self._thinning, self._coordinates = thinning, coordinates
+        self._keep, self._averages = keep, averages
         self._writer = Writer(folder, on_error)
         self._chains, self._size, self._dtype, self._every = chains, size, dtype, every
         self._chain_writers: dict[int, ChainWriter] = {}
@@ -123,7 +131,11 @@ class DiskRecorder:
     def _chain_writer(self, server: int) -> ChainWriter:
         if server not in self._chain_writers:
             of = self._chains[server]
-            self._chain_writers[server] = ChainWriter(self._writer, server, of, self._size, self._dtype, self._every)
+            if self._averages is not None:
+                self._averages.restore(server, read_state(chain_folder(self._writer.folder, server), of))
+            self._chain_writers[server] = ChainWriter(
+                self._writer, server, of, self._size, self._dtype, self._every, self._keep, self._averages
+            )
         return self._chain_writers[server]
 
 

@@ -12,8 +12,10 @@ from stalegrad._internal.types import Array
 from stalegrad.engines.base import Event
 from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.chain_trace import ChainTrace
+from stalegrad.protocol.settings import Keep
+from stalegrad.runs.averages import Averages
 from stalegrad.runs.store.arrays import GrowingArray, chunk_rows
-from stalegrad.runs.store.checkpoint import Committed, commit
+from stalegrad.runs.store.checkpoint import LAST, Committed, commit, last_draw
 from stalegrad.runs.store.folder import chain_folder, read_events
 from stalegrad.runs.store.stored_trace import CHUNK_ROWS, GrowingTrace
 from stalegrad.runs.store.writer import Writer
@@ -50,14 +52,20 @@ class ChainWriter:
         of: its last commit.
         size, dtype: of a draw.
         every: seconds between checkpoints, at most; see :func:`interval`.
+        keep: which draws are written.
+        averages: what is evaluated at every draw before it may be forgotten.
     """
 
     most_rows = CHUNK_ROWS
 
-    def __init__(self, writer: Writer, chain: int, of: Committed, size: int, dtype: Any, every: float) -> None:
-        self._writer, self._every = writer, every
+    def __init__(
+        self, writer: Writer, chain: int, of: Committed, size: int, dtype: Any, every: float, keep: Keep = "all",
+        averages: Averages | None = None,
+    ) -> None:  # fmt: skip
+        self._writer, self._every, self._chain = writer, every, chain
         self._folder = chain_folder(writer.folder, chain)
-        self._draws = GrowingArray(self._folder / "draws", of.draws)
+        self._keep, self._averages, self._last = keep, averages, last_draw(self._folder, of)
+        self._draws = GrowingArray(self._folder / "draws", of.draws if keep == "all" else 0)
         self._stats = GrowingArray(self._folder / "stats", of.draws)
         self._trace = GrowingTrace(self._folder / "trace", of.rows)
         self._number, self._rows = of.number, of.rows
@@ -117,7 +125,8 @@ class ChainWriter:
         self._saved = time.monotonic()
         number, all_events = self._number, list(events)
         size = sum(array.nbytes for array in state.values())
-        self._writer.put(lambda: self._commit(number, updates, rows, draws, state, all_events), size)
+        last = self._last
+        self._writer.put(lambda: self._commit(number, updates, rows, draws, state | last, all_events), size)
 
     def _submit_block(self) -> None:
         """Have the block written, and go on with a new one."""
@@ -127,9 +136,15 @@ class ChainWriter:
         self._renew()
 
         def write() -> None:
-            self._draws.write(first, draws)
+            if self._keep == "all":
+                self._draws.write(first, draws)
             self._stats.write(first, stats)
 
+        averages = self._averages
+        if averages is not None:  # a piece of its own: one that could not be written is tried again
+            self._writer.put(lambda: averages.add(self._chain, first, draws), draws.nbytes)
+        if self._keep == "last":
+            self._last = {LAST: draws[-1]}
         self._writer.put(write, draws.nbytes + stats.nbytes)
 
     def _renew(self) -> None:
@@ -147,7 +162,8 @@ class ChainWriter:
             self._events = len(events)
         for array in (self._draws, self._stats, self._trace):
             array.flush()
-        commit(self._folder, number, updates, rows, draws, state)
+        averages = {} if self._averages is None else self._averages.arrays(self._chain)
+        commit(self._folder, number, updates, rows, draws, state | averages)
         self._committed, self.commits = (draws, rows), number
 
 

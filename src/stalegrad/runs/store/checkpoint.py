@@ -83,6 +83,20 @@ def committed(folder: Path) -> Committed:
     return Committed(**counts, state=state, checksum=checksum)
 
 
+LAST = "draw:last"
+"""The name under which a checkpoint has the last draw, where no others are kept."""
+
+
+def chain_state(state: dict[str, Array]) -> dict[str, Array]:
+    """The kernel's arrays alone, without what else a checkpoint holds, which has a colon in its name."""
+    return {name: array for name, array in state.items() if ":" not in name}
+
+
+def last_draw(folder: Path, of: Committed) -> dict[str, Array]:
+    """The last draw that a checkpoint holds, under its name; nothing if it holds none."""
+    return {name: array for name, array in read_state(folder, of).items() if name == LAST}
+
+
 def read_state(folder: Path, of: Committed) -> dict[str, Array]:
     """The kernel's arrays at a commit, after their checksum has been compared."""
     try:

@@ -154,6 +154,9 @@ class Writer:
             self._troubled = None
 
     def _fail(self, error: Exception) -> None:
+        if isinstance(error, StoreError):  # it says itself what is the matter
+            self.failure = error
+            return
         self.failure = StoreError(
             f"{self.folder} cannot be written ({error}). Everything up to the last checkpoint is safe there; "
             "make room and go on with sg.resume"
