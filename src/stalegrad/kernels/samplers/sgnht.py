@@ -178,7 +178,7 @@ class SGNHT(Kernel):
 
     def free_kinetic_temperature(self, h: float) -> float:
         """T, at which the thermostat holds it."""
-        return self.temperature
+        return float(self.temperature)
 
     def relative_noise(self, h: float, direction: Direction) -> float:
         """The thermostat absorbs the mean v̄ of all directions, and leaves (A + hv/2T)/(A + hv̄/2T) − 1."""
