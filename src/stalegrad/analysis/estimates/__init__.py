@@ -7,6 +7,7 @@ out in ``diagnostics``; nothing here draws pictures or knows engines.
 from stalegrad.analysis.estimates.averages import combine_chains, running_average
 from stalegrad.analysis.estimates.bootstrap import SpeedupInterval, speedup_interval
 from stalegrad.analysis.estimates.consensus import consensus_draws
+from stalegrad.analysis.estimates.learning_coefficient import learning_coefficient
 from stalegrad.analysis.estimates.monte_carlo_error import (
     autocovariance,
     effective_sample_size,
@@ -18,6 +19,7 @@ from stalegrad.analysis.estimates.normal_scores import (
     NormalScores,
     crps,
     interval_coverage,
+    interval_score,
     mean_log_density,
     rmse,
     score_normal,
@@ -65,7 +67,9 @@ __all__ = [
     "estimate",
     "false_positive_rate",
     "interval_coverage",
+    "interval_score",
     "iterations_to",
+    "learning_coefficient",
     "long_run_variance",
     "mcse",
     "mean_log_density",

@@ -50,6 +50,22 @@ def interval_coverage(
     return _coverage(*_checked(mean, variance, y), half_width(level))
 
 
+def interval_score(
+    mean: npt.ArrayLike, variance: npt.ArrayLike, y: npt.ArrayLike, level: float = DEFAULT_LEVEL
+) -> float:
+    """Mean width of those intervals, plus 2/(1 − level) times how far each y_i is outside (Gneiting and Raftery, 2007).
+
+    In the units of y; small is good. It rewards narrow intervals and is best for those that are right.
+
+    >>> round(interval_score([0.0], [1.0], [0.0]), 3), round(interval_score([0.0], [1.0], [2.0]), 3)
+    (3.29, 10.393)
+    """
+    m, v, values = _checked(mean, variance, y)
+    half = half_width(level) * np.sqrt(v)
+    outside = np.maximum(np.abs(values - m) - half, 0.0)
+    return float((2 * half + 2 / (1 - level) * outside).mean())
+
+
 def crps(mean: npt.ArrayLike, variance: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """(1/n) Σ_i ∫ (F_i(t) − [t ≥ y_i])² dt, the continuous ranked probability score, in the units of y; small is good.
 

@@ -97,7 +97,7 @@ class PredictiveAverage(StreamingMoments):
     @property
     def mutual_information(self) -> Array:
         """H(p̂_i) − E H(p_i(θ)) ≥ 0, between class and θ: what more data would make certain (Houlsby et al. 2011)."""
-        return np.maximum(self.entropy - self.expected_entropy, 0.0)
+        return np.asarray(np.maximum(self.entropy - self.expected_entropy, 0.0))
 
     def risk_coverage(self, y: npt.ArrayLike) -> RiskCoverage:
         """The error rate at every share of rows that are answered, those of small entropy first."""

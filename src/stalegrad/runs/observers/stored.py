@@ -138,7 +138,7 @@ class StoredSource:
         """What the draws say of some parameters."""
         info = self._info
         for s, of in enumerate(info.chains):
-            if of.draws > self._looked[s] and info.record.settings.keep == "all":
+            if of.draws > self._looked[s] and self._has_draws:
                 self._look_at_draws(s, of.draws)
                 self._looked[s] = of.draws
         found = figures(self._names, self._values, one_law=info.record.settings.architecture.one_law)
@@ -159,7 +159,8 @@ class StoredSource:
 
     def stability(self, chains: Sequence[ChainFigures]) -> Stability:
         """As of a run in this process, where a warm-up has found the curvature, or the model is at hand."""
-        if self._curvature is None and self._model is not None and (number := self._info.chains[0].draws):
+        number = self._info.chains[0].draws if self._has_draws else 0
+        if self._curvature is None and self._model is not None and number:
             self._curvature = self._model.curvature(self._draw(0, number - 1))
         if self._curvature is None:
             return Stability()
@@ -173,10 +174,17 @@ class StoredSource:
         return self._losses[1]
 
     def _loss_at(self, chain: int, draws: int) -> float:
-        return nan if self._model is None or not draws else self._model.loss(self._draw(chain, draws - 1), draws)
+        if self._model is None or not draws or not self._has_draws:
+            return nan
+        return self._model.loss(self._draw(chain, draws - 1), draws)
+
+    @property
+    def _has_draws(self) -> bool:
+        """Whether draws are on disk: all of them, or none."""
+        return self._info.record.settings.keep == "all"
 
     def _draw(self, chain: int, number: int) -> Array:
-        array, _ = chain_arrays(self._info.path, chain, self._info.chains[chain], self._info.record.model)
+        array, _ = chain_arrays(self._info.path, chain, self._info.chains[chain], self._info.record)
         draw: Array = np.asarray(array[number : number + 1])[0]
         return draw
 
