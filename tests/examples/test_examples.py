@@ -48,12 +48,15 @@ def test_no_example_is_left_out():
     tested = {
         "equinox_module.py",
         "flax_module.py",
+        "local_learning_coefficient.py",
         "logistic.py",
+        "modes_and_ensembles.py",
         "own_architecture.py",
         "own_engine.py",
         "own_kernel.py",
         "own_potential.py",
         "topics.py",
+        "uncertain_images.py",
     }  # logistic.py by tests/runs/jobs
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested | SHOWN.keys()
 
@@ -62,6 +65,20 @@ def test_no_example_is_left_out():
 def test_the_gallery_shows_what_it_says(name, output_of, monkeypatch):
     monkeypatch.setenv("STALEGRAD_EXAMPLES", "small")
     assert re.search(SHOWN[name], output_of(name))
+
+
+DEEP = {
+    "local_learning_coefficient.py": r"(?s)regular: (1\.0|0\.9).*singular: 0\.[34]\d.*regular, exactly: 0\.99\d",
+    "modes_and_ensembles.py": r"(?s)one chain .* modes found: 1\n.*cycles .* modes found: 4",
+    "uncertain_images.py": r"(?s)16 draws, none kept: 0 in memory.*noise: AUROC 0\.[89]\d\d",
+}
+
+
+@pytest.mark.parametrize("name", sorted(DEEP))
+def test_examples_of_deep_models(name, output_of, monkeypatch):
+    monkeypatch.setenv("STALEGRAD_EXAMPLES", "small")
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    assert re.search(DEEP[name], output_of(name))
 
 
 def test_equinox_module(output_of):

@@ -78,6 +78,7 @@ def test_chains_start_from_a_run_that_kept_the_last_draws_alone():
     np.testing.assert_array_equal(run.trace.initial, first.draws[:, 0])
 
 
+@pytest.mark.long
 def test_coordinates_of_a_warm_up_are_no_matter():
     run = sg.sample(MODEL, steps=400, keep="none", engine="inline", **OPTIONS | {"servers": 1})
     assert run.trace.coordinates is not None

@@ -176,7 +176,7 @@ def stored_averages(states: Sequence[Mapping[str, Array]]) -> dict[str, Averaged
 
 def results(chains: Sequence[Mapping[str, Any]]) -> dict[str, Averaged]:
     """Accumulators of all chains as averages over them; those that all have."""
-    names = [name for name in chains[0] if all(name in chain for chain in chains)]
+    names = [name for name in chains[0] if all(name in chain and chain[name].count for chain in chains)]
     return {name: _together([chain[name] for chain in chains]) for name in names}
 
 
