@@ -90,7 +90,7 @@ def test_chains_start_where_another_run_ended():
     run = sg.sample(gaussian(), PLAIN, steps=5, servers=3, initial=ensemble, engine="inline", progress=False)
     np.testing.assert_array_equal(run.trace.initial, ensemble.draws[:, -1])
     np.testing.assert_array_equal(sg.replay(run.trace, gaussian()).draws, run.draws)
-    with pytest.raises(sg.ArgumentError, match="3 chains"):
+    with pytest.raises(sg.ArgumentError, match="last draws of 3 chains"):
         sg.sample(gaussian(), PLAIN, steps=5, servers=2, initial=ensemble, progress=False)
 
 

@@ -234,12 +234,6 @@ def starts(initial: Any, servers: int, potential: Potential) -> tuple[Array, Arr
     if initial is None:
         start = potential.initial()[None]
         return start if servers == 1 else np.repeat(start, servers, axis=0), None  # zeros take no memory until copied
-    ended = getattr(initial, "chain_draws", None)  # of a run, whose last draws these chains start from
-    if ended is not None:
-        if len(ended) != servers:
-            problem, remedy = f"is a run of {len(ended)} chains, and this one has {servers}", "Give as many servers."
-            raise ArgumentError("initial", initial, problem, remedy)
-        initial = np.stack([np.asarray(draws[..., -1, :]).reshape(-1) for draws in ended])
     array = finite_array("initial", initial, potential.dtype)
     if array.shape not in ((potential.size,), (servers, potential.size)):
         raise ArgumentError(

@@ -166,7 +166,7 @@ def sample(
     )  # fmt: skip
     chosen = engine if engine is not None else "threads" if repeats is None else "inline"
     sampler = Harmonic() if kernel is None else kernel
-    prepared = prepare(potential, sampler, settings, engine=chosen, initial=initial)
+    prepared = prepare(potential, sampler, settings, engine=chosen, initial=_where(initial, settings.servers))
     onlookers = _onlookers(progress, functions, observers, watch)
     if repeats is not None and not isinstance(prepared.engine, Inline):
         raise ArgumentError("repeats", repeats, f"does not go with engine {engine!r}", "Use engine='inline'.")
@@ -347,6 +347,16 @@ def replay(
         variables=potential.variables,
     )
     return _checked(run, _noticed(run, outcome), prepared)
+
+
+def _where(initial: Any, servers: int) -> Any:
+    """θ_0 as an array: of a run, the last draw of each chain."""
+    if not isinstance(initial, Run):
+        return initial
+    if len(initial.chain_draws) != servers or not all(map(len, initial.chain_draws)):
+        problem = f"has last draws of {sum(len(draws) > 0 for draws in initial.chain_draws)} chains"
+        raise ArgumentError("initial", initial, problem, f"Give a run of {servers} chains that has kept draws.")
+    return np.stack([np.asarray(draws[-1:]).reshape(-1) for draws in initial.chain_draws])
 
 
 def _replayed(
