@@ -50,7 +50,7 @@ class Values:
 
     @property
     def count(self) -> int:
-        """Draws so far."""
+        """How many draws have been taken in so far."""
         return len(self._values)
 
     def add(self, value: Array, weight: float) -> None:
@@ -61,11 +61,11 @@ class Values:
         self._weights.append(weight)
 
     def arrays(self) -> dict[str, Array]:
-        """All of it."""
+        """The values at all draws and their weights, as plain arrays."""
         return {"values": np.array(self._values, np.float64), "weights": np.array(self._weights, np.float64)}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """What :meth:`arrays` gave."""
+        """Go on from what :meth:`arrays` gave."""
         self._values, self._weights = list(arrays["values"]), arrays["weights"].tolist()
 
 

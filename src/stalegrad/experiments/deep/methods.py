@@ -79,7 +79,7 @@ def _cooled(task: Task, budget: Budget, steps: int) -> SGHMC:
 
 
 def sgd(task: Task, budget: Budget) -> Predictors:
-    """One network, all gradients."""
+    """One network, which has all gradients to itself."""
     model, steps = task.model(0), budget.gradients
     run = _run(model, _cooled(task, budget, steps), task, steps=steps, burn_in=steps - 1)
     return [(model, run.draws[0, -1], 1.0)]

@@ -14,7 +14,7 @@ _PANELS = {
 
 
 def draw(numbers: dict[str, Any], path: Path) -> None:
-    """Draw it."""
+    """Draw the numbers of all methods into a file."""
     from matplotlib.figure import Figure
 
     methods = numbers["methods"]

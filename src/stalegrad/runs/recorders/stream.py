@@ -50,7 +50,7 @@ class StreamRecorder:
 
     @property
     def chain_draws(self) -> tuple[Array, ...]:
-        """Those of each chain."""
+        """The draws that are kept of each chain, (draw, parameter)."""
         return tuple(chain.kept_draws for chain in self._chains)
 
     @property
@@ -91,7 +91,7 @@ class StreamRecorder:
         return ()
 
     def reserve(self, server: int, kept: int) -> tuple[Array, ...]:
-        """Nothing, likewise."""
+        """Nothing: no draws come from ranks of MPI without a store."""
         return ()
 
     def collector(self) -> DrawCollector:
