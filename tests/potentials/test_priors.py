@@ -6,7 +6,7 @@ import scipy.stats
 from numpy.testing import assert_allclose
 
 from stalegrad._internal.errors import ArgumentError
-from stalegrad.potentials.priors import FlatPrior, Laplace, Normal, StudentT
+from stalegrad.potentials.priors import Centred, FlatPrior, Laplace, Normal, SharedScale, StudentT
 
 CASES = [
     (Normal(0.7), scipy.stats.norm(scale=0.7)),
@@ -76,3 +76,52 @@ def test_a_number_is_the_scale_of_a_normal_for_all():
 def test_refusals(make, message):
     with pytest.raises(ArgumentError, match=f"(?s){message}"):
         make()
+
+
+# ------------------------------------------------------------------------------------- centres and shared scales
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_shared_scale_is_integrated_out(dtype):
+    """Against the multivariate t of SciPy; and many parameters find their own scale."""
+    law = SharedScale(df=3.0, scale=0.7)
+    theta = np.random.default_rng(3).normal(size=7)
+    reference = scipy.stats.multivariate_t(np.zeros(7), 0.49 * np.eye(7), df=3.0)
+    assert_allclose(law.log_density(theta), reference.logpdf(theta), rtol=1e-12)
+    h = 1e-6 * np.eye(7)
+    slopes = [(reference.logpdf(theta + e) - reference.logpdf(theta - e)) / 2e-6 for e in h]
+    flat = FlatPrior({"b": 1.0, "w": law}, {"b": (2,), "w": (7,)}, dtype)
+    given = np.concatenate([[1.0, 2.0], theta]).astype(dtype)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-7
+    assert_allclose(flat.gradient(given), np.concatenate([[1.0, 2.0], -np.array(slopes)]), rtol=tolerance)
+    many = np.random.default_rng(4).normal(scale=5.0, size=100_000)
+    assert_allclose(law.gradient(many), many / many.var(), rtol=1e-3)
+
+
+def test_priors_about_a_point():
+    layout, start = {"a": (2, 2), "b": (3,)}, np.arange(7.0)
+    theta = np.random.default_rng(3).normal(size=7)
+    about = np.array([[1.0, 2.0], [3.0, 4.0]])
+    cases = {
+        None: start[:4], 0.5: np.full(4, 0.5), "array": about.ravel(), "mapping": about.ravel(),
+    }  # fmt: skip
+    for at, centre in cases.items():
+        given = {"array": about, "mapping": {"a": about}}.get(at, at)
+        prior = FlatPrior({"a": Centred(Laplace(0.3), given), "*": 2.0}, layout, start=start)
+        assert_allclose(prior.gradient(theta), np.r_[np.sign(theta[:4] - centre) / 0.3, theta[4:] / 4])
+        expected = Laplace(0.3).log_density(theta[:4] - centre).sum() + Normal(2.0).log_density(theta[4:]).sum()
+        assert prior.log_density(theta) == pytest.approx(expected)
+    assert FlatPrior(2.0, layout, start=start).centre is None
+
+
+@pytest.mark.parametrize(("prior", "message"), [
+    (lambda: Centred(-1.0), r"law=-1.0: is out of range"),
+    (lambda: Centred(Centred(1.0)), "law="),
+    (lambda: FlatPrior(Centred(1.0), {"w": (2,)}), "at=None: is needed: the model has no start of its own"),
+    (lambda: FlatPrior(Centred(1.0, at=[1.0]), {"w": (2,)}), r"has shape \(1,\) for 'w'.*an array of shape \(2,\)"),
+    (lambda: FlatPrior(Centred(1.0, at={"v": 1.0}), {"w": (2,)}), r"at=\['v'\]: has no entry 'w'"),
+    (lambda: FlatPrior(Centred(1.0, at=np.nan), {"w": (2,)}), "is not finite"),
+])  # fmt: skip
+def test_refused_centres(prior, message):
+    with pytest.raises(ArgumentError, match=message):
+        prior()

@@ -1,12 +1,14 @@
-"""Priors of independent coordinates: normal, Laplace and Student-t, with a scale for each group of parameters.
+"""Priors: normal, Laplace, Student-t, and a normal of unknown scale, by group of parameters, about 0 or about θ₀.
 
 A potential is U(θ) = −log p(θ) − Σ_i log p(d_i | θ). What a model needs of its prior is the first term's gradient,
 
     −d/dθ log p(θ) = θ / ς²                      normal,
                    = sign(θ) / ς                 Laplace,
                    = (ν + 1) θ / (ν ς² + θ²)     Student-t with ν degrees of freedom,
+                   = (ν + d) θ / (ν ς² + |θ|²)   normal whose scale d coordinates share and nobody knows,
 
-for every coordinate, in one compiled pass over the flat θ: :meth:`FlatPrior.gradient`.
+for every coordinate, at θ − θ₀ where the prior is centred at θ₀, in one compiled pass over the flat θ:
+:meth:`FlatPrior.gradient`.
 """
 
 import math
@@ -39,8 +41,13 @@ def student_t(theta: Any, more: Any, spread: Any) -> Any:
     return more * theta / (spread + theta * theta)
 
 
+def shared_scale(theta: Any, df: Any, spread: Any) -> Any:
+    """(ν + d) θ / (ν ς² + |θ|²) of d coordinates, with spread = ν ς²."""
+    return (df + np.size(theta)) * theta / (spread + np.sum(theta * theta))
+
+
 _normal, _laplace, _student_t = inlined(normal), inlined(laplace), inlined(student_t)
-_NORMAL, _LAPLACE, _STUDENT_T = range(3)
+_NORMAL, _LAPLACE, _STUDENT_T, _SHARED_SCALE = range(4)
 
 
 @compiled
@@ -55,9 +62,16 @@ def _fill(theta, out, ends, families, coefficients):  # type: ignore[no-untyped-
         elif families[piece] == _LAPLACE:
             for i in range(t.size):
                 o[i] = _laplace(t[i], a)
-        else:
+        elif families[piece] == _STUDENT_T:
             for i in range(t.size):
                 o[i] = _student_t(t[i], a, b)
+        else:
+            total = 0.0
+            for i in range(t.size):
+                total += t[i] * t[i]
+            factor = (a + t.size) / (b + total)
+            for i in range(t.size):
+                o[i] = factor * t[i]
         start = ends[piece]
 
 
@@ -176,7 +190,86 @@ class StudentT(Prior):
         return constant - (self.df + 1) / 2 * np.log1p(squares / self.df)
 
 
-Priors = Prior | float | Mapping[str, Prior | float]
+@dataclass(frozen=True)
+class SharedScale(Prior):
+    """Each named group of d parameters is N(0, s² I) with a scale s of its own that is not known, and integrated out.
+
+    With the hierarchical prior s² ~ InverseGamma(ν/2, ν ς²/2) the group is multivariate Student-t: p(θ) ∝ (1 + |θ|² /
+    ν ς²)^(−(ν + d)/2). The more parameters a group has, the more it finds its own scale.
+
+    Args:
+        df: ν, how sure the scale is known beforehand; the larger, the nearer to a normal of scale ς.
+        scale: ς, about what the scale is beforehand.
+
+    >>> SharedScale(df=2.0, scale=1.0).gradient([1.0, 1.0])
+    array([1., 1.])
+    """
+
+    df: float = 4.0
+    scale: float = 1.0
+
+    family = _SHARED_SCALE
+    formula = staticmethod(shared_scale)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "df", real_number("df", self.df, above=0))
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """ν and ν ς²."""
+        return self.df, self.df * self.scale**2
+
+    def log_density(self, theta: Any) -> Array:
+        """Of all coordinates together: one number."""
+        values = np.asarray(theta, np.float64)
+        d = values.size
+        constant = math.lgamma((self.df + d) / 2) - math.lgamma(self.df / 2)
+        constant -= d * math.log(self.scale * math.sqrt(self.df * math.pi))
+        inside = np.log1p(np.square(values / self.scale).sum() / self.df)
+        return np.asarray(constant - (self.df + d) / 2 * inside)
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """A prior about θ₀ instead of 0: p(θ) = law(θ − θ₀). For fine-tuning, and for posteriors near a point.
+
+    Args:
+        law: a prior, or a number, the scale of a normal.
+        at: θ₀: None for where chains start, such as the weights of a trained module; a number or an array of the
+            parameter's shape; or a mapping from names of parameters to those, such as a state dict's as arrays.
+
+    >>> prior = FlatPrior(Centred(0.5), {"w": (2,)}, start=np.array([1.0, 2.0]))
+    >>> prior.gradient(np.array([1.0, 3.0]))
+    array([0., 4.])
+    """
+
+    law: Prior | float = 1.0
+    at: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "law", _law("law", self.law))
+
+    def centre(self, name: str, shape: tuple[int, ...], start: Array | None) -> Array:
+        """θ₀ of a parameter, flat; ``start`` is where its chains start."""
+        at = self.at
+        if isinstance(at, Mapping):
+            if name not in at:
+                raise ArgumentError("at", list(at), f"has no entry {name!r}", "Add it, or give at=None for the start.")
+            at = at[name]
+        if at is None:
+            if start is None:
+                raise ArgumentError("at", None, "is needed: the model has no start of its own", "Give numbers.")
+            return start
+        values = np.asarray(at, np.float64)
+        if values.shape not in ((), shape) or not np.isfinite(values).all():
+            problem = f"has shape {values.shape} for {name!r}, or is not finite"
+            raise ArgumentError("at", self.at, problem, f"Give one finite number, or an array of shape {shape}.")
+        return np.broadcast_to(values, shape).ravel()
+
+
+Law = Prior | Centred | float
+Priors = Law | Mapping[str, Law]
 """One prior for all parameters, or by name; a number is the scale of a normal."""
 
 
@@ -185,9 +278,11 @@ class FlatPrior:
 
     Args:
         prior: a :class:`Prior` or a number, the scale of a normal, for all parameters; or a mapping from names, in
-            which * and ? stand for any characters, to those. A parameter gets the first entry whose name fits.
+            which * and ? stand for any characters, to those. A parameter gets the first entry whose name fits. A
+            :class:`Centred` one is about another point than 0.
         layout: the names of the pieces of θ, in order, with their shapes.
         dtype: of θ.
+        start: where chains start, flat: the centre of priors that have no other.
 
     >>> layout = {"conv.weight": (2, 2), "conv.bias": (2,), "fc.weight": (3,)}
     >>> prior = FlatPrior({"*.bias": Laplace(0.5), "conv.*": 10.0, "*": StudentT(df=3.0)}, layout)
@@ -195,10 +290,20 @@ class FlatPrior:
     array([0.01, 0.01, 0.01, 0.01, 2.  , 2.  , 1.  , 1.  , 1.  ])
     """
 
-    def __init__(self, prior: Priors, layout: Mapping[str, tuple[int, ...]], dtype: Any = np.float64) -> None:
-        self.of: dict[str, Prior] = _by_name(prior, layout)
-        """The law of each named piece."""
-        self._ends = np.cumsum([math.prod(shape) for shape in layout.values()])
+    def __init__(
+        self,
+        prior: Priors,
+        layout: Mapping[str, tuple[int, ...]],
+        dtype: Any = np.float64,
+        start: Array | None = None,
+    ) -> None:
+        given = _by_name(prior, layout)
+        self.of: dict[str, Prior] = {name: _about_zero(law) for name, law in given.items()}
+        """The law of each named piece, about its centre."""
+        self.ends = np.cumsum([math.prod(shape) for shape in layout.values()])
+        """Where the pieces end in the flat θ."""
+        self.centre = _centre(given, layout, self.ends, np.dtype(dtype), start)
+        """θ₀, flat; None if it is 0 everywhere."""
         laws = list(self.of.values())
         self._families = np.array([law.family for law in laws], np.int64)
         self._coefficients = np.zeros((len(laws), 2), dtype)
@@ -207,18 +312,44 @@ class FlatPrior:
 
     def log_density(self, theta: Any) -> float:
         """log p(θ), summed over all pieces."""
-        pieces = np.split(np.asarray(theta), self._ends[:-1])
+        deviation = np.asarray(theta, np.float64) - (0 if self.centre is None else self.centre)
+        pieces = np.split(deviation, self.ends[:-1])
         return float(sum(law.log_density(piece).sum() for law, piece in zip(self.of.values(), pieces, strict=True)))
 
     def gradient(self, theta: Array, out: Array | None = None) -> Array:
         """−∇log p(θ), one compiled pass; ``theta`` (n,) and ``out`` are C-contiguous and of one type."""
         if out is None:
             out = np.empty_like(theta)
-        _fill(theta, out, self._ends, self._families, self._coefficients)
+        if self.centre is not None:
+            theta = np.subtract(theta, self.centre, out=out)
+        _fill(theta, out, self.ends, self._families, self._coefficients)
         return out
 
 
-def _by_name(prior: Any, layout: Mapping[str, tuple[int, ...]]) -> dict[str, Prior]:
+def _about_zero(law: Prior | Centred) -> Prior:
+    found = law.law if isinstance(law, Centred) else law
+    assert isinstance(found, Prior)  # numbers have become normals
+    return found
+
+
+def _centre(
+    laws: Mapping[str, Prior | Centred],
+    layout: Mapping[str, tuple[int, ...]],
+    ends: Any,
+    dtype: np.dtype[Any],
+    start: Array | None,
+) -> Array | None:
+    if not any(isinstance(law, Centred) for law in laws.values()):
+        return None
+    centre = np.zeros(int(ends[-1]), dtype)
+    for (name, law), end in zip(laws.items(), ends.tolist(), strict=True):
+        piece = slice(end - math.prod(layout[name]), end)
+        if isinstance(law, Centred):
+            centre[piece] = law.centre(name, tuple(layout[name]), None if start is None else start[piece])
+    return centre
+
+
+def _by_name(prior: Any, layout: Mapping[str, tuple[int, ...]]) -> dict[str, Prior | Centred]:
     if not isinstance(prior, Mapping):
         return dict.fromkeys(layout, _law("prior", prior))
     laws = {pattern: _law(f"prior[{pattern!r}]", law) for pattern, law in prior.items()}
@@ -236,11 +367,13 @@ def _by_name(prior: Any, layout: Mapping[str, tuple[int, ...]]) -> dict[str, Pri
     return {name: laws[patterns[0]] for name, patterns in fits.items()}
 
 
-def _law(name: str, law: Any) -> Prior:
-    if isinstance(law, Prior):
+def _law(name: str, law: Any) -> Any:
+    if isinstance(law, Prior) or (isinstance(law, Centred) and name != "law"):
         return law
     try:
         return Normal(real_number(name, law, above=0))
     except ArgumentError as error:
-        remedy = "Give a scale > 0, sg.priors.Normal(scale), Laplace(scale) or StudentT(df, scale)."
+        remedy = (
+            "Give a scale > 0, sg.priors.Normal(scale), Laplace(scale), StudentT(df, scale) or SharedScale(df, scale)."
+        )
         raise ArgumentError(name, law, error.problem, remedy) from None

@@ -134,6 +134,23 @@ def architectures(folder):
             report(name=type(run.trace.architecture).__name__, workers=run.trace.workers, replayed=replayed(run))
 
 
+def lora(folder):
+    """A language model of dict batches, whose adapters are sampled: run, resumed, and replayed by one rank."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "potentials" / "frontends"))
+    from transformers_models import lora_potential
+
+    model, kernel = lora_potential(), sg.SGHMC(step_size=1e-3, friction=20.0)
+    options = {"engine": sg.engines.MPI(everywhere=True), "progress": False}
+    sg.sample(model, kernel, steps=30, seed=4, store=folder / "run", **options)
+    run = sg.resume(folder / "run", model, steps=60, **options)
+    if world().rank == 0:
+        again = sg.replay(run.trace, model, kernel)
+        report(
+            workers=run.trace.workers, steps=run.trace.chains[0].steps, moved=bool(np.ptp(run.draws, axis=1).min() > 0),
+            same=again.draws.tobytes() == np.asarray(run.draws[:]).tobytes(), events=len(run.events),
+        )  # fmt: skip
+
+
 def broken_server(folder):
     """Something unforeseen happens to the server of chain 1."""
     if world().rank == 1:

@@ -80,6 +80,14 @@ def test_every_architecture_replays_bit_for_bit(tmp_path):
     assert reported == [{"name": name, "workers": 1, "replayed": True} for name in names]
 
 
+@pytest.mark.long
+def test_adapters_of_a_language_model_are_sampled_resumed_and_replayed(tmp_path):
+    pytest.importorskip("peft")
+    status, reported, err = mpi(3, "lora", tmp_path)
+    assert status == 0, err
+    assert reported == [{"workers": 2, "steps": 60, "moved": True, "same": True, "events": 0}]
+
+
 def test_a_job_file_is_run_interrupted_and_resumed_on_other_ranks(tmp_path):
     """``mpiexec stalegrad run``, Ctrl-C, ``mpiexec stalegrad resume``."""
     (tmp_path / "job.toml").write_text(JOB)

@@ -120,7 +120,7 @@ def test_a_transform_makes_inputs_of_bytes():
 def test_rows_that_follow_each_other_are_not_copied_where_the_bits_allow_it():
     x, y = torch.from_numpy(X).float(), torch.from_numpy(CLASSES).clone()  # memory of torch's is aligned
     odd = torch.cat([x[:1], x])[1:]  # the same rows, 16 bytes further on
-    data, elsewhere = TensorData(x, y), TensorData(odd, y)
+    data, elsewhere = TensorData((x, y)), TensorData((odd, y))
     assert (x.data_ptr() % 64, odd.data_ptr() % 64) == (0, 16)
     aligned, unaligned, gaps = np.arange(8, 16), np.arange(3, 9), np.array([8, 10, 10])
     assert data.batch(aligned)[0].data_ptr() == x[8].data_ptr()

@@ -1,7 +1,7 @@
 """A potential from a model written in JAX: a log-prior, a log-likelihood of one datum, and pytrees of parameters."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,8 +13,19 @@ from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
 from stalegrad.potentials.compiled import fits
+from stalegrad.potentials.frontends.pytrees import (
+    data_leaves,
+    form,
+    is_array,
+    joined,
+    leaf_names,
+    log_density,
+    parameter_leaves,
+    part,
+)
 from stalegrad.potentials.minibatches.scheme import Minibatches
 from stalegrad.potentials.prediction import Predictive
+from stalegrad.potentials.priors import FlatPrior, Priors
 from stalegrad.potentials.traced import Traced
 
 Pytree = Any
@@ -36,12 +47,20 @@ class FlatPotential(Potential):
         data: a pytree of arrays that the compiled call takes as an argument, lest they be constants of the program.
         minibatches: of N data.
         dtype: of θ; None means float64 if any leaf of ``params`` is.
+        names: of the leaves, and what they are called in errors; None for their paths.
     """
 
-    def __init__(self, params: Pytree, data: Pytree, minibatches: Minibatches, dtype: Any) -> None:
-        leaves, self._structure = _parameter_leaves(params)
-        self._names = _leaf_names(params)
-        self._leaves = [_form(leaf.shape, leaf.dtype) for leaf in leaves]
+    def __init__(
+        self,
+        params: Pytree,
+        data: Pytree,
+        minibatches: Minibatches,
+        dtype: Any,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
+        leaves, self._structure = parameter_leaves(params, None if names is None else list(names.values()))
+        self._names = leaf_names(params) if names is None else list(names)
+        self._leaves = [form(leaf.shape, leaf.dtype) for leaf in leaves]
         widest = np.float64 if any(leaf.dtype == np.float64 for leaf in leaves) else np.float32
         flat_dtype = checks.float_dtype("dtype", widest if dtype is None else dtype)
         if flat_dtype == np.float64 and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
@@ -107,7 +126,7 @@ class FlatPotential(Potential):
                 problem, remedy = f"has shape {point.shape}", f"Give {self.size} entries, or rows of so many."
                 raise ArgumentError("theta", theta, problem, remedy)
             parts = [(one if point.ndim == 1 else many)(point, block) for block in blocks]
-            return jax.tree.map(lambda *leaves: _joined(leaves, point.ndim - 1), *parts)
+            return jax.tree.map(lambda *leaves: joined(leaves, point.ndim - 1), *parts)
 
         return over
 
@@ -130,7 +149,7 @@ class JaxPotential(FlatPotential):
 
     def __init__(
         self,
-        log_prior: LogPrior,
+        log_prior: LogPrior | Priors,
         log_likelihood: LogLikelihood,
         data: Pytree,
         params: Pytree,
@@ -138,19 +157,39 @@ class JaxPotential(FlatPotential):
         scheme: str,
         dtype: Any,
         predict: Predict | None,
+        sample: str | Sequence[str] | None,
     ) -> None:
-        leaves, n_data = _data_leaves("data", data)
-        super().__init__(params, leaves, Minibatches.of(n_data, batch_size, scheme), dtype)
-        self._log_prior, self._log_likelihood, self._predict = log_prior, log_likelihood, predict
+        rows, n_data = data_leaves("data", data)
+        self._parted = part(params, sample)
+        # Arrays that are not sampled are arguments of the compiled call, like the data; functions are part of it.
+        constants = {place: leaf for place, leaf in enumerate(self._parted.rest) if is_array(leaf)}
+        leaves = self._parted.sampled
+        names = dict(zip(leaves, self._parted.paths, strict=True))
+        batches = Minibatches.of(n_data, batch_size, scheme)
+        super().__init__(list(leaves.values()), (rows, constants), batches, dtype, names)
+        self._made_from = log_prior, params, sample
+        self._log_likelihood, self._predict = log_likelihood, predict
+        self._log_prior: Any = log_prior if callable(log_prior) else None
+        self.prior = None if callable(log_prior) else FlatPrior(log_prior, self.layout, self.dtype, self._start)
+        """The prior, if it was given as one of :mod:`stalegrad.potentials.priors`."""
         self._likelihoods: Predictive | None = None  # compiled when it is first asked for
         self._refuse_unless_scalar()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        params = jax.tree.map(np.asarray, self.unravel(self._start))
-        data = jax.tree.map(np.asarray, self._data)
+        log_prior, params, sample = self._made_from
+        params = jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, params)
+        data = jax.tree.map(np.asarray, self._data[0])
         batches = self.minibatches
-        made_from = (self._log_prior, self._log_likelihood, data, params)
-        return JaxPotential, (*made_from, batches.batch_size, batches.scheme, self.dtype, self._predict)
+        made_from = (log_prior, self._log_likelihood, data, params)
+        return JaxPotential, (*made_from, batches.batch_size, batches.scheme, self.dtype, self._predict, sample)
+
+    def unravel(self, theta: Any, constants: Any = None) -> Pytree:
+        """The flat θ as a pytree with the structure, shapes and types of ``params``; what is not sampled stays."""
+        sampled = super().unravel(theta)
+        rest = list(self._parted.rest)
+        for place, leaf in (constants or {}).items():
+            rest[place] = leaf
+        return self._parted.whole(sampled, rest)
 
     def predictive(self, X: Pytree, predict: Predict | None = None) -> Predictive:
         """The function θ ↦ what it predicts for the rows of ``X``, which :meth:`stalegrad.Run.predict` averages.
@@ -166,7 +205,7 @@ class JaxPotential(FlatPotential):
             raise ArgumentError("predict", None, "is missing: a log-likelihood does not say what it predicts", remedy)
         if not callable(function):
             raise ArgumentError("predict", function, "cannot be called", "Give a function of (params, one x).")
-        rows, _ = _data_leaves("X", X)
+        rows, _ = data_leaves("X", X)
 
         def block(theta: Any, some: Pytree) -> Any:
             return jax.vmap(function, in_axes=(None, 0))(self.unravel(theta), some)
@@ -175,7 +214,7 @@ class JaxPotential(FlatPotential):
 
     def log_likelihood(self, theta: Array, data: Pytree = None) -> Array:
         """log p(d_i | θ) of each datum, (N,), in float64; of the model's own data, or of others like them."""
-        rows = self._data if data is None else _data_leaves("data", data)[0]
+        rows = self._data[0] if data is None else data_leaves("data", data)[0]
 
         def block(theta: Any, some: Pytree) -> Any:
             return jax.vmap(self._log_likelihood, in_axes=(None, 0))(self.unravel(theta), some)
@@ -188,82 +227,27 @@ class JaxPotential(FlatPotential):
 
     def _potential(self, theta: Any, indices: Any, data: Pytree) -> Any:
         """−log p(θ) − (N/J) Σ_{i ∈ batch} log p(d_i | θ). The data are an argument, not constants of the program."""
-        params = self.unravel(theta)
-        batch = data if indices is None else jax.tree.map(lambda leaf: leaf[indices], data)
+        rows, constants = data
+        params = self.unravel(theta, constants)
+        batch = rows if indices is None else jax.tree.map(lambda leaf: leaf[indices], rows)
         terms = jax.vmap(self._log_likelihood, in_axes=(None, 0))(params, batch)
         weight = 1.0 if indices is None else self.n_data / indices.size
-        return -self._log_prior(params) - weight * terms.sum()
+        prior = self._log_prior(params) if self.prior is None else log_density(self.prior, theta)
+        return -prior - weight * terms.sum()
 
     def _refuse_unless_scalar(self) -> None:
-        params = jax.tree.unflatten(self._structure, self._leaves)
-        datum = jax.tree.map(lambda leaf: _form(leaf.shape[1:], leaf.dtype), self._data)
+        datum = jax.tree.map(lambda leaf: form(leaf.shape[1:], leaf.dtype), self._data[0])
+        theta = form((self.size,), self.dtype)
         for name, function, arguments in (
-            ("log_prior", self._log_prior, (params,)),
-            ("log_likelihood", self._log_likelihood, (params, datum)),
+            ("log_prior", self._log_prior, ()),
+            ("log_likelihood", self._log_likelihood, (datum,)),
         ):
+            if name == "log_prior" and function is None:
+                continue
             if not callable(function):
                 raise ArgumentError(name, function, "cannot be called", "Give a function.")
-            result = jax.eval_shape(function, *arguments)
+            result = jax.eval_shape(lambda t, *more, of=function: of(self.unravel(t), *more), theta, *arguments)
             if getattr(result, "shape", None) != () or not jnp.issubdtype(result.dtype, jnp.floating):
                 remedy = "Return one real number"
                 remedy += ", the sum over its parts." if name == "log_prior" else ": it is called with one datum."
                 raise ArgumentError(name, function, f"returns {result}, not a scalar", remedy)
-
-
-def _form(shape: tuple[int, ...], dtype: Any) -> Any:
-    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
-
-
-def _parameter_leaves(params: Pytree) -> tuple[list[Any], Any]:
-    leaves = []
-    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
-        name = f"params{jax.tree_util.keystr(path)}"
-        array = jnp.asarray(leaf)
-        if not jnp.issubdtype(array.dtype, jnp.floating):
-            raise ArgumentError(name, leaf, f"is of type {array.dtype}", "Give floating-point parameters.")
-        checks.finite_array(name, np.asarray(array, np.float64), np.dtype(np.float64))
-        leaves.append(array)
-    if not sum(leaf.size for leaf in leaves):
-        raise ArgumentError("params", params, "holds no parameters", "Give a pytree with at least one number.")
-    return leaves, jax.tree.structure(params)
-
-
-def _leaf_names(params: Pytree) -> list[str]:
-    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
-    return [".".join(_key_name(entry) for entry in path) or "theta" for path in paths]
-
-
-def _key_name(entry: Any) -> str:
-    """One step of the path to a leaf, without brackets and quotes. (``keystr`` does that in later versions only.)"""
-    match entry:
-        case jax.tree_util.DictKey(key=name) | jax.tree_util.FlattenedIndexKey(key=name):
-            return str(name)
-        case jax.tree_util.SequenceKey(idx=place):
-            return str(place)
-        case jax.tree_util.GetAttrKey(name=name):
-            return str(name)
-        case _:
-            return str(entry)
-
-
-def _joined(leaves: Any, axis: int) -> Array:
-    return np.concatenate([np.asarray(leaf, np.float64) for leaf in leaves], axis=axis)
-
-
-def _data_leaves(of: str, data: Pytree) -> tuple[Pytree, int]:
-    sizes = {}
-    for path, leaf in jax.tree_util.tree_leaves_with_path(data):
-        name = f"{of}{jax.tree_util.keystr(path)}"
-        if np.ndim(leaf) == 0:
-            raise ArgumentError(name, leaf, "has no axis of data", "Give arrays whose first axis counts the data.")
-        sizes[name] = np.shape(leaf)[0]
-    if not sizes:
-        raise ArgumentError(of, data, "holds no arrays", "Give a pytree with at least one array.")
-    if len(set(sizes.values())) > 1:
-        found = ", ".join(f"{name}: {size}" for name, size in sizes.items())
-        remedy = "Give arrays whose first axes, which count the data, are equally long."
-        raise ArgumentError(of, data, f"has first axes of different lengths ({found})", remedy)
-    (n_data,) = set(sizes.values())
-    if n_data == 0:
-        raise ArgumentError(of, data, "holds no data", "Give at least one datum.")
-    return jax.tree.map(jnp.asarray, data), n_data

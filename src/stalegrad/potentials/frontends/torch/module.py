@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,36 @@ _TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.float32: np.dtype(np.float32),
 def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
     """The parameters that are sampled, by name: those that require a gradient. Shared ones count once."""
     return {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+
+
+def copied(module: Any) -> nn.Module:
+    """The module as it is now: what the user does with it afterwards is no matter to the sampler."""
+    if not isinstance(module, nn.Module):
+        raise ArgumentError("module", module, f"is a {type(module).__name__}", "Give a torch.nn.Module.")
+    _refuse_without_values(module)
+    try:
+        mine = copy.deepcopy(module)
+    except Exception as error:
+        problem = f"cannot be copied ({type(error).__name__}: {error})"
+        raise ArgumentError("module", module, problem, "Give a module that copy.deepcopy can copy.") from error
+    mine.zero_grad(set_to_none=True)
+    return mine
+
+
+def choose(module: nn.Module, sample: Any) -> nn.Module:
+    """Let the parameters whose names fit require a gradient, and no others; None leaves all as they are."""
+    if sample is None:
+        return module
+    patterns = [sample] if isinstance(sample, str) else list(sample)
+    names = dict(module.named_parameters())
+    for pattern in patterns or [""]:
+        if not isinstance(pattern, str) or not any(fnmatchcase(name, pattern) for name in names):
+            known = ", ".join(list(names)[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
+            remedy = f"Give names, in which * stands for any characters. The parameters are: {known}."
+            raise ArgumentError("sample", sample, f"has {pattern!r}, which fits no parameter", remedy)
+    for name, parameter in names.items():
+        parameter.requires_grad_(any(fnmatchcase(name, pattern) for pattern in patterns))
+    return module
 
 
 class FlatModule:
@@ -83,13 +114,14 @@ class FlatModule:
             parameter.grad = flat[piece].view(parameter.shape)
 
 
-def check_module(module: Any) -> tuple[np.dtype[Any], torch.device]:
-    """The type and device of a module's parameters, or an error that says why it cannot be used."""
-    if not isinstance(module, nn.Module):
-        raise ArgumentError("module", module, f"is a {type(module).__name__}", "Give a torch.nn.Module.")
+def _refuse_without_values(module: nn.Module) -> None:
     if any(isinstance(p, nn.parameter.UninitializedParameter) or p.is_meta for p in module.parameters()):
         remedy = "Apply the module to a minibatch once if it has lazy layers, and put it on a real device."
         raise ArgumentError("module", module, "has parameters without values or even a shape", remedy)
+
+
+def check_module(module: nn.Module) -> tuple[np.dtype[Any], torch.device]:
+    """The type and device of a module's parameters, or an error that says why it cannot be used."""
     parameters = trainable(module)
     if not sum(math.prod(p.shape) for p in parameters.values()):
         remedy = "Give a module with parameters that require a gradient: all others are constants to the sampler."
