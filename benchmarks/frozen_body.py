@@ -79,9 +79,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows = [measure(name, make, given.data, given.rounds) for name, make in (("LeNet", lenet), ("small", small))]
-    print(
-    print("model     sampled       of  every time      once  ratio  features    error")
-    )
+    print(print("model     sampled       of  every time      once  ratio  features    error"))
     for row in rows:
         each = row["milliseconds"]
         print(

@@ -131,7 +131,7 @@ def test_survives_pickling():
     ({"params": {"weights": jnp.zeros(3), "more": [1]}}, r"params\['more'\]\[0\]=1: is of type int32\. Give floating"),
     ({"params": {"weights": [np.nan] * 3, "more": [1.0]}}, r"params\['weights'\]\[0\]=.*holds 1 NaN"),
     ({"log_prior": lambda p: p["weights"]}, r"log_prior=.*returns .*\(shape=\(3,\).*not a scalar\. .*the sum over its"),
-    ({"log_prior": 1.0}, r"log_prior=1\.0: cannot be called\. Give a function"),
+    ({"log_prior": "normal"}, "prior='normal'.*Give a scale > 0, sg.priors.Normal"),
     ({"log_likelihood": lambda p, d: d["x"]}, r"log_likelihood=.*shape=\(3,\).*not a scalar\. .*called with one datum"),
     ({"log_likelihood": lambda p, d: d["label"]}, "log_likelihood=.*int32.*not a scalar. Return one real number"),
     ({"log_likelihood": lambda p, d: (0.0, 1.0)}, "log_likelihood=.*not a scalar"),

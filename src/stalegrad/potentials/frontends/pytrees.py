@@ -48,6 +48,8 @@ def part(params: Pytree, sample: str | Sequence[str] | None) -> Parted:
     leaves, structure = jax.tree.flatten(params)
     names = leaf_names(params)
     numeric = [name for name, leaf in zip(names, leaves, strict=True) if is_number(leaf)]
+    if not numeric:
+        raise ArgumentError("params", params, "holds no parameters", "Give a pytree with at least one number.")
     patterns = ["*"] if sample is None else [sample] if isinstance(sample, str) else list(sample)
     for pattern in patterns if sample is not None and patterns else []:
         if not isinstance(pattern, str) or not any(fnmatchcase(name, pattern) for name in numeric):

@@ -209,7 +209,7 @@ class TorchPotential(Potential):
                 for indices in batches:
                     yield self._total(work.module, self._data.batch(indices))
 
-            with torch_threads(self.threads), with_gradients():
+            with torch_threads(self.threads), with_gradients(), autocast_as(None, self._device):
                 work.differentiate(theta, self.prior, losses(), self.n_data / count, out)
         return out
 
@@ -229,7 +229,8 @@ class TorchPotential(Potential):
     @contextmanager
     def _at(self, theta: Array) -> Iterator[nn.Module]:
         """The module with the parameters θ, for evaluation only."""
-        with self._workspace() as work, torch_threads(self.threads), torch.no_grad():
+        outside = torch_threads(self.threads), torch.no_grad(), autocast_as(None, self._device)
+        with self._workspace() as work, outside[0], outside[1], outside[2]:
             work.load(self._checked(theta))
             yield work.module
 
