@@ -75,8 +75,10 @@ def test_averaging_never_lowers_the_log_likelihood_nor_raises_the_brier_score():
 
 def test_the_stream_keeps_no_draws():
     average = streamed(DRAWS)
-    held = sum(np.size(value) for value in vars(average).values())
-    assert held <= 2 * DRAWS[0].size + 2
+    held = sum(array.size for array in average.arrays().values())
+    assert held <= 2 * DRAWS[0].size + 2 * len(DRAWS[0]) + 4  # two moments of probabilities, and two of entropies
+    own = [value for name, value in vars(average).items() if isinstance(value, np.ndarray)]
+    assert sum(array.size for array in own) <= 2 * DRAWS[0].size  # nothing else is held beside them
 
 
 @pytest.mark.parametrize(
