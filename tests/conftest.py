@@ -79,9 +79,10 @@ def _imports(path):
 
 
 # Now and not in a hook: the next conftest.py may import stalegrad, whose functions take it over as they are defined.
-if "stalegrad" in sys.modules:
+_folder = str(_source_folder())
+if "stalegrad" in sys.modules and os.environ.get("NUMBA_CACHE_DIR") != _folder:
     raise pytest.UsageError("stalegrad was imported before tests/conftest.py could say where its cache is")
-os.environ["NUMBA_CACHE_DIR"] = str(_source_folder())
+os.environ["NUMBA_CACHE_DIR"] = _folder
 if "numba" in sys.modules:  # numba has read it already
     sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
 

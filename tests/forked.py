@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 ALREADY = ("numpy", "numba", "scipy.stats", "zarr", "hypothesis", "pytest", "cloudpickle", "arviz_stats")
@@ -34,15 +35,20 @@ def preload() -> None:
         importlib.import_module(name)
 
 
-def pytest(arguments: list[str], output: str, seconds: float | None = None) -> int | None:
-    """Run it in a fork: its code, None if it took too long. What it prints goes into a file."""
+def pytest(
+    arguments: list[str], output: str, seconds: float | None = None, first: Callable[[], None] | None = None
+) -> int | None:
+    """Run it in a fork: its code, None if it took too long. What it prints goes into a file.
+
+    ``first`` is called in the fork before; the code of a SystemExit is that of pytest.
+    """
     child = os.fork()
     if child == 0:
-        _run(arguments, output)
+        _run(arguments, output, first)
     return _wait(child, seconds)
 
 
-def _run(arguments: list[str], output: str) -> None:
+def _run(arguments: list[str], output: str, first: Callable[[], None] | None) -> None:
     """In the fork: never returns."""
     os.setsid()
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -52,7 +58,11 @@ def _run(arguments: list[str], output: str) -> None:
     sys.argv = ["pytest", *arguments]
     code = FAILED
     try:
+        if first is not None:
+            first()
         code = int(importlib.import_module("pytest").main([*QUIET, *arguments]))
+    except SystemExit as exited:
+        code = exited.code if isinstance(exited.code, int) else FAILED
     except BaseException:
         traceback.print_exc()
     finally:

@@ -2,7 +2,9 @@
 
     python -m tests.mutations.run [--only TEXT …] [--copies N] [--seconds S] [--minutes M] [--fresh]
 
-What is found is kept in .mutate/results.json. A run that is stopped goes on where it was; survivors are tried again.
+First every defect is put into functions in memory (:mod:`tests.mutations.quick`), then those that were not noticed, or
+could not be put in there, into the files of a copy. What is found is kept in .mutate/results.json. A run that is
+stopped goes on where it was; survivors are tried again.
 """
 
 import argparse
@@ -47,15 +49,13 @@ class Copy:
         self._root, self._seconds = OUTPUT / f"copy-{number}", seconds
         synchronise(ROOT, self._root)
         self._conftest = load(self._root / "tests" / "conftest.py")
-        self._tests = subprocess.Popen(
-            [sys.executable, "-m", "tests.forked"],
-            cwd=self._root, env=self._environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
+        self._servers: dict[str, subprocess.Popen[str]] = {}
 
     def close(self) -> None:
-        """End the process that runs the tests."""
-        self._tests.stdin.close()
-        self._tests.wait()
+        """End the processes that run tests."""
+        for server in self._servers.values():
+            server.stdin.close()
+            server.wait()
 
     def check(self) -> None:
         """See that the tests import the copy."""
@@ -93,13 +93,36 @@ class Copy:
             outcome, by = "broken", output[-200:]
         return {"outcome": outcome, "seconds": round(time.monotonic() - begun, 1), "by": by}
 
-    def pytest(self, *arguments: str, seconds: float | None = None) -> tuple[int | None, str]:
-        """Run it here: its code, None if it took too long, and what it printed."""
+    def try_quickly(self, defect: Defect) -> dict[str, object] | None:
+        """What becomes of a defect that is put in in memory, if it is noticed."""
+        begun = time.monotonic()
+        marked = [] if defect.long else ["-m", "not long"]
+        code, output = self.pytest("-x", *marked, *defect.tests, seconds=self._seconds, quickly=True, name=defect.name)
+        by = failed(output) if code == 1 else []
+        return (
+            {"outcome": "caught", "seconds": round(time.monotonic() - begun, 1), "by": by[0], "quickly": True}
+            if by
+            else None
+        )
+
+    def pytest(
+        self, *arguments: str, seconds: float | None = None, quickly: bool = False, name: str | None = None
+    ) -> tuple[int | None, str]:
+        """Run it here: its code, None if it took too long, and what it printed; ``name``, a defect, is put in first."""
+        server = self._server("tests.mutations.quick" if quickly else "tests.forked")
         output = self._root / "pytest.txt"
         order = {"arguments": ["-q", "-p", "no:cacheprovider", *arguments], "output": str(output), "seconds": seconds}
-        print(json.dumps(order), file=self._tests.stdin, flush=True)
-        answer = self._tests.stdout.readline()
-        return json.loads(answer), output.read_text(errors="replace")
+        print(json.dumps(order | {"name": name}), file=server.stdin, flush=True)
+        answer = server.stdout.readline()
+        return json.loads(answer), output.read_text(errors="replace") if output.exists() else ""
+
+    def _server(self, module: str) -> "subprocess.Popen[str]":
+        if module not in self._servers:
+            self._servers[module] = subprocess.Popen(
+                [sys.executable, "-m", module],
+                cwd=self._root, env=self._environment(), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+        return self._servers[module]
 
     def _environment(self) -> dict[str, str]:
         return os.environ | {"PYTHONPATH": str(self._root / "src")}
@@ -157,6 +180,10 @@ class Results:
         found = self._of.get(defect.name)
         return found if found and found["digest"] == defect.digest else None
 
+    def knows(self, defect: Defect) -> bool:
+        """Whether it has been tried quickly, in vain, or put into a copy."""
+        return self.of(defect) is not None
+
     def put(self, defect: Defect, result: dict[str, object]) -> None:
         with self._lock:
             facts = {"area": defect.area, "digest": defect.digest, "harm": defect.harm, **result}
@@ -167,9 +194,10 @@ class Results:
 
 
 def run(defects: list[Defect], results: Results, copies: list[Copy], minutes: float) -> None:
-    """Try them out, each copy on its own; none is begun after so many minutes."""
+    """Try them out, each copy on its own, all of them quickly first; none is begun after so many minutes."""
     end = time.monotonic() + 60 * minutes
-    left = in_turn(defects)
+    ordered = in_turn(defects)
+    left = [(True, defect) for defect in ordered if not results.knows(defect)] + [(False, d) for d in ordered]
     total, failures, lock = len(left), [], threading.Lock()
 
     def work(copy: Copy) -> None:
@@ -178,8 +206,14 @@ def run(defects: list[Defect], results: Results, copies: list[Copy], minutes: fl
                 with lock:
                     if not left or time.monotonic() > end:
                         return
-                    defect, number = left.pop(0), total - len(left)
-                result = copy.try_out(defect)
+                    quickly, defect = left.pop(0)
+                    number = total - len(left)
+                if (results.of(defect) or {}).get("outcome") == "caught":
+                    continue
+                result = copy.try_quickly(defect) if quickly else copy.try_out(defect)
+                if result is None:
+                    results.put(defect, {"outcome": "not tried", "seconds": 0, "by": ""})
+                    continue
                 results.put(defect, result)
                 shown = f"{result['outcome']:9} {result['seconds']:6.1f} s  {defect.name}"
                 print(f"[{number:3}/{total}] {shown}  {result['by']}"[:180], flush=True)
@@ -196,21 +230,26 @@ def run(defects: list[Defect], results: Results, copies: list[Copy], minutes: fl
 
 
 def confirm(defects: list[Defect], results: Results, copy: Copy) -> None:
-    """See that the tests which have noticed something pass where nothing is wrong."""
-    fresh = [defect for defect in defects if (results.of(defect) or {}).get("outcome") == "caught"]
-    fresh = [defect for defect in fresh if not results.of(defect).get("confirmed")]
-    tests = sorted({str(results.of(defect)["by"]) for defect in fresh})
-    if not tests:
-        return
-    print(f"{len(tests)} tests have noticed something; now without any defect", flush=True)
-    code, output = copy.pytest(*tests)
-    if code not in (0, 1):
-        raise SystemExit(f"pytest fails without any defect:\n{output[-4000:]}")
-    always = set(failed(output))
-    for defect in fresh:
-        found = results.of(defect)
-        lies = found["by"] in always
-        results.put(defect, {**found, "outcome": "broken" if lies else "caught", "confirmed": not lies})
+    """See that the tests which have noticed something pass where nothing is wrong, in the same way."""
+    caught = [defect for defect in defects if (results.of(defect) or {}).get("outcome") == "caught"]
+    for quickly in (True, False):
+        fresh = [
+            defect
+            for defect in caught
+            if not results.of(defect).get("confirmed") and bool(results.of(defect).get("quickly")) == quickly
+        ]
+        tests = sorted({str(results.of(defect)["by"]) for defect in fresh})
+        if not tests:
+            continue
+        print(f"{len(tests)} tests have noticed something; now without any defect", flush=True)
+        code, output = copy.pytest(*tests, quickly=quickly)
+        if code not in (0, 1):
+            raise SystemExit(f"pytest fails without any defect:\n{output[-4000:]}")
+        always = set(failed(output))
+        for defect in fresh:
+            found = results.of(defect)
+            lies = found["by"] in always
+            results.put(defect, {**found, "outcome": "broken" if lies else "caught", "confirmed": not lies})
 
 
 def in_turn(defects: list[Defect]) -> list[Defect]:

@@ -1,5 +1,7 @@
 """A trace in a few numbers, block by block."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,11 @@ def test_rows_of_updates_are_found_across_blocks(chain):
     np.testing.assert_array_equal(chain.of_updates(numbers).time, chain.updates().time[numbers])
     np.testing.assert_array_equal(chain.arrivals(numbers), np.flatnonzero(chain.accepted)[numbers])
     assert len(chain.of_updates(np.empty(0, int))) == 0
+
+
+def test_and_so_are_their_step_sizes(chain):
+    sizes = np.where(chain.accepted, np.linspace(0.1, 0.2, len(chain)), np.nan)
+    stepped, numbers = replace(chain, step_size=sizes), np.arange(3, chain.steps, 11)
+    np.testing.assert_array_equal(stepped.steps_of(numbers), stepped.of_updates(numbers).step_size)
+    assert stepped.steps_of(np.array([2, 10**6])).tolist() == sizes[chain.accepted][[2]].tolist()
+    assert len(stepped.steps_of(np.empty(0, int))) == 0

@@ -128,6 +128,15 @@ class ChainTrace:
         """The rows of some updates, counted from 0, in ascending order."""
         return joined(block.part(rows) for _, block, rows in self._located(numbers))
 
+    def steps_of(self, numbers: IntArray) -> Array:
+        """The step sizes of some updates, counted from 0, in ascending order: all that is kept of their rows."""
+        sizes, filled = np.empty(len(numbers)), 0
+        for _, block, rows in self._located(numbers):
+            assert block.step_size is not None, "an executed trace has step sizes"
+            sizes[filled : filled + len(rows)] = block.step_size[rows]
+            filled += len(rows)
+        return sizes[:filled]
+
     def arrivals(self, numbers: IntArray) -> IntArray:
         """Which rows those of some updates are, counted from 0 both, in ascending order."""
         return np.concatenate([np.empty(0, np.int64), *(first + rows for first, _, rows in self._located(numbers))])

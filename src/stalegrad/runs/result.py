@@ -32,7 +32,6 @@ from stalegrad.analysis.estimates.draw_blocks import draw_blocks
 from stalegrad.engines import Event, Timing
 from stalegrad.kernels import Kernel
 from stalegrad.potentials import Potential
-from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.draws import DrawStats
 from stalegrad.protocol.staleness_counts import StalenessCounts
 from stalegrad.protocol.trace import Trace
@@ -110,8 +109,7 @@ class Run:
     @property
     def step_sizes(self) -> Array:
         """h of the update behind each draw, (chain, draw): the weights of averages."""
-        kept = self._kept
-        return np.stack([_steps(chain, kept) for chain in self.trace.chains])
+        return np.stack([chain.steps_of(self._kept) for chain in self.trace.chains])
 
     def evaluate(self, phi: TestFunction, *, batched: bool = False) -> Array:
         """φ of every draw, (…, chain, draw) and then the shape of φ's value.
@@ -429,10 +427,3 @@ def _values(phi: TestFunction, rows: Array, batched: bool) -> Array:
             "phi", phi, f"gave shape {values.shape} for {len(rows)} draws", "A batched phi returns one row a draw."
         )
     return values
-
-
-def _steps(chain: ChainTrace, updates: IntArray) -> Array:
-    """The step sizes of some updates."""
-    used = chain.of_updates(updates).step_size
-    assert used is not None, "an executed trace has step sizes"
-    return used
