@@ -36,9 +36,10 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
     parser.add_argument("--parameters", type=int, nargs="+", default=[124, 431_080])
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--scale", type=float, default=1.0, help="of the lengths of runs (default %(default)s)")
     parser.add_argument("--child", nargs=2, metavar=("ENGINE", "HOW"), help=argparse.SUPPRESS)
     harness.add_arguments(parser, rounds=5)
-    return harness.parse(parser, given, engines=["mpi"], parameters=[124], rounds=1)
+    return harness.parse(parser, given, engines=["mpi"], parameters=[124], rounds=1, scale=0.02)
 
 
 def leave_out_checksums() -> None:
@@ -66,7 +67,7 @@ def rates(name: str, given: argparse.Namespace) -> dict[int, float]:
 
     found = {}
     for size in given.parameters:
-        steps = max(LEAST, UPDATES[name].get(size, 0))
+        steps = max(LEAST, round(given.scale * UPDATES[name].get(size, 0)))
         engine: Any = sg.engines.MPI(everywhere=True)
         if name == "ray":
             engine = sg.engines.Ray(gradients_per_call=1, cpus_per_worker=0)
@@ -107,6 +108,7 @@ def in_processes(name: str, how: str, given: argparse.Namespace, caches: Path) -
         mpiexec = Path(sys.executable).parent / "mpiexec"
         command = [mpiexec, "-localhost", "127.0.0.1", "-n", given.workers + 1, sys.executable, "-m", "mpi4py"]
     command += [__file__, "--child", name, how, "--workers", given.workers, "--parameters", *given.parameters]
+    command += ["--scale", given.scale]
     environment = os.environ | {"NUMBA_CACHE_DIR": str(caches / how)}
     done = subprocess.run(list(map(str, command)), env=environment, stdout=subprocess.PIPE, text=True, check=True)
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

@@ -112,6 +112,34 @@ def test_what_a_hung_worker_brings_after_all_is_not_used(in_python):
     assert_replays(run)
 
 
+def test_a_hung_worker_cannot_change_the_point_of_its_replacement(in_python):
+    """It comes back while its replacement computes, and writes into what it was handed, as no gradient ought to."""
+    comes_back, came_back = threading.Event(), threading.Event()
+    hung: list[threading.Thread] = []
+
+    class Scribbles(sg.potentials.Potential):
+        def __init__(self):
+            inner = small_model()
+            super().__init__(inner.size, inner.minibatches, inner.dtype)
+            self._inner, self._calls = inner, 0
+
+        def gradient(self, theta, indices):
+            self._calls += 1
+            if self._calls == 5:
+                hung.append(threading.current_thread())
+                comes_back.wait(60)
+                theta[...] = 1e6
+                came_back.set()
+            elif hung and not comes_back.is_set():
+                comes_back.set()  # by the replacement: nobody else is there
+                assert came_back.wait(60)
+            return self._inner.gradient(theta, indices)
+
+    run = sampled(Scribbles(), engine=Threads(patience=0.3, restarts=20), workers=1, steps=400)
+    assert {event.kind for event in run.events} == {"hung"}  # more than one on a machine that is slow enough
+    assert_replays(run)
+
+
 def test_workers_that_always_fail_end_the_run(in_python, tmp_path):
     always = model(tmp_path, dict.fromkeys(range(1, 100), "raise"))
     with pytest.raises(sg.RunFailed, match=r"all workers of chain 0 were given up after failing 3 times in a row"):

@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Callable
 from typing import Protocol
 
+import numpy as np
+
 from stalegrad._internal.types import Array
 from stalegrad.engines.threads.landing import NONE
 from stalegrad.protocol.worker import Worker
@@ -35,7 +37,9 @@ def compute_in_python(make: Callable[[], Worker], point: Array, gradient: Array,
 
     Args:
         make: makes the worker.
-        point: where the gradient is wanted, (1, n), whenever there is a minibatch to compute.
+        point: where the gradient is wanted, (1, n), whenever there is a minibatch to compute. It is copied: a worker
+            that was given up for hung may still hold what it was handed, and even change it, while its replacement is
+            sent other points in the same place.
         gradient: where it goes.
         slow: extra seconds for each.
         turns: how it takes part.
@@ -46,11 +50,12 @@ def compute_in_python(make: Callable[[], Worker], point: Array, gradient: Array,
         turns.fail(traceback.format_exc())
         return
     turns.ready()
-    computing = NONE
+    own, computing = np.empty_like(point), NONE
     while (count := turns.next(computing)) is not None:
         begun = time.perf_counter_ns()
+        np.copyto(own, point)
         try:
-            worker.compute(point, count, gradient)
+            worker.compute(own, count, gradient)
         except BaseException:
             turns.fail(traceback.format_exc())
             return
