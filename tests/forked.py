@@ -31,6 +31,7 @@ def main() -> None:
 
 def preload() -> None:
     """Import what does not change; not what starts threads, which a fork does not survive."""
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # others' plugins take most of a short run, and none is needed
     for name in ALREADY:
         importlib.import_module(name)
 
