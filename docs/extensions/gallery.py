@@ -6,9 +6,16 @@ from pathlib import Path
 from typing import Any
 
 FIRST = [
-    "plot_diagnose.py",
-    "plot_simulated_cluster.py",
-    "plot_free_staleness.py",
+    "trust_a_run.py",
+    "simulated_cluster.py",
+    "free_staleness.py",
+    "chains_or_workers.py",
+    "kill_and_resume.py",
+    "real_data_classifier.py",
+    "hierarchical_model.py",
+    "flax_module.py",
+    "uncertain_images.py",
+    "modes_and_ensembles.py",
 ]
 """Examples in the order in which they are shown; those that are not listed follow by name."""
 
