@@ -26,9 +26,10 @@ BENCH   := .venv-bench
 QUICK   ?=
 # The lowest versions that are allowed have an environment of their own, too. What they warn of is not for us to mend.
 LOWEST  := .venv-lowest
-# The site: examples at their full size, or SMALL=1 for the size of tests.
+# The site: examples at their full size, or SMALL=1 for the size of tests; with DRAFT=1 no code is run at all.
 SITE    := docs/_build/html
 SMALL   ?=
+DRAFT   ?=
 LOWEST_TESTS := tests/_internal tests/analysis/plots tests/analysis/report tests/cli tests/datasets/test_files.py \
 	tests/kernels/test_recipe.py tests/potentials tests/protocol tests/runs tests/sklearn/test_use.py
 BENCH_OPTIONS ?=
@@ -100,8 +101,8 @@ format: $(VENV)/.installed-test  ## rewrite the source in the project's format
 bench: $(BENCH)/.installed  ## time stalegrad beside its peers, in .venv-bench, and write docs/benchmarks.md (45 minutes; QUICK=1 to see that it runs)
 	$(BENCH)/bin/python benchmarks/suite.py $(if $(QUICK),--quick) $(BENCH_OPTIONS)
 
-docs: $(VENV)/.installed-docs  ## build the site in docs/_build/html and check it: every example and block of code is run (SMALL=1 for small sizes)
-	STALEGRAD_EXAMPLES=$(if $(SMALL),small,full) $(BIN)/python -m sphinx -b html -j 2 -W --keep-going -q docs $(SITE)
+docs: $(VENV)/.installed-docs  ## build the site in docs/_build/html and check it: every example and block of code is run (SMALL=1 for small sizes, DRAFT=1 without running any)
+	STALEGRAD_EXAMPLES=$(if $(SMALL),small,full) $(BIN)/python -m sphinx -b html -j 2 -W --keep-going -q $(if $(DRAFT),-D plot_gallery=0 -D live_code_run=0) docs $(SITE)
 	$(BIN)/python docs/check_site.py $(SITE)
 
 dist: $(VENV)/.installed-dist  ## build wheel and sdist in dist/, check them, and install the wheel with each extra into an empty environment

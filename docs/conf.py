@@ -1,6 +1,5 @@
 """How Sphinx makes the site. `make docs` calls it; warnings are errors."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -28,7 +27,7 @@ extensions = [
     "offline_math",
 ]
 
-exclude_patterns = ["_build", "extensions", "_generated", "_static"]
+exclude_patterns = ["sg_execution_times.rst", "gallery/sg_execution_times.rst", "_build", "extensions", "_generated", "_static"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = True
 suppress_warnings = ["ref.python"]  # of two classes of one name, in an annotation, either may be linked
@@ -65,7 +64,6 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "image_scrapers": ("matplotlib",),
     "min_reported_time": 3600,
-    "plot_gallery": os.environ.get("STALEGRAD_GALLERY", "yes") != "no",
     "remove_config_comments": True,
     "show_memory": False,
     "write_computation_times": False,

@@ -1,5 +1,5 @@
 """Can probabilities be sampled with noisy, old gradients?
-======================================================
+=======================================================
 
 A topic model on the simplex: latent Dirichlet allocation with SGRLD and the expanded mean, and four workers.
 ``python examples/topics.py``

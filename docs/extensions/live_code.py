@@ -83,7 +83,7 @@ def execute(app: Sphinx, doctree: nodes.document) -> None:
     if name.startswith(GENERATED):
         return
     counts = {"run": 0, "read": read_only(doctree), "figures": 0}
-    todo = blocks(doctree)
+    todo = blocks(doctree) if app.config.live_code_run else []
     if todo:
         figures = Path(app.srcdir) / FIGURES / name.replace("/", "-")
         figures.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def execute(app: Sphinx, doctree: nodes.document) -> None:
                 node.parent.remove(node)
         if len(outcome["results"]) < len(todo):
             logger.warning("the blocks of this page were not all run: %s", outcome["died"], location=name)
-    for node in list(doctree.findall(lambda node: comment(node, "not run") is not None)):
+    for node in list(doctree.findall(lambda node: any(comment(node, word) is not None for word in ("run", "not run")))):
         node.parent.remove(node)
     recorded(app.env)[name] = counts
 
@@ -157,6 +157,7 @@ def write_counts(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Before Sphinx collects the pictures of a page."""
+    app.add_config_value("live_code_run", True, "env", bool)
     app.connect("doctree-read", execute, priority=100)
     app.connect("env-merge-info", merge)
     app.connect("build-finished", write_counts)
