@@ -27,7 +27,14 @@ extensions = [
     "offline_math",
 ]
 
-exclude_patterns = ["sg_execution_times.rst", "gallery/sg_execution_times.rst", "_build", "extensions", "_generated", "_static"]
+exclude_patterns = [
+    "sg_execution_times.rst",
+    "gallery/sg_execution_times.rst",
+    "_build",
+    "extensions",
+    "_generated",
+    "_static",
+]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = True
 suppress_warnings = ["ref.python"]  # of two classes of one name, in an annotation, either may be linked
