@@ -30,11 +30,10 @@ import stalegrad as sg
 from planned_model import model
 from stalegrad.engines import Inline
 from stalegrad.engines.simulation import LogNormal
-from stalegrad.planning import Machines, Targets, advise_layout, calibrate, layouts
+from stalegrad.planning import Machines, Targets, advise_layout, forecast, layouts
 from stalegrad.planning.calibration import Calibration
 from stalegrad.planning.machines import Layout, link_of
 from stalegrad.planning.scaling import updates_per_second
-from stalegrad.planning.step_sizes import StepSizes, measure_step_sizes
 from stalegrad.protocol.settings import Settings
 from stalegrad.runs.jobs import JobFile, ModelFunction
 
@@ -156,11 +155,9 @@ def planned(name: str, kind: str, seconds: float, repeats: int) -> dict[str, Any
     potential = model(**arguments)
     truth = Truth.of(potential)
     job = job_of(kind, arguments, truth)
-    found = calibrate(job, potential, seconds=seconds)
-    sizes: StepSizes = measure_step_sizes(
-        found.run, potential, found.kernels, gradients=512, architecture=job.settings.architecture
-    )
-    calibration, there = found.calibration, machines
+    made = forecast(job, seconds=seconds, max_workers=1)
+    calibration, sizes, there = made.calibration, made.step_sizes, machines
+    assert sizes is not None, made.unchecked
     rows = layouts(job, calibration, sizes, there, Targets())
     best, reasons = advise_layout(rows, calibration, Targets())
     alone = replace(
@@ -229,7 +226,7 @@ def main() -> None:
     everything: dict[str, dict[str, Any]] = {}
     for name in given.only:
         for kind in given.kinds:
-            found = planned(name, kind, given.seconds, max(12, given.repeats) if name == "rack" else given.repeats)
+            found = planned(name, kind, given.seconds, given.repeats)
             everything.setdefault(name, {})[kind] = found
             console.print(shown(name, kind, found))
             console.print(*found["reasons"], sep="\n")

@@ -37,6 +37,14 @@ def test_without_burn_in_chains_win():
     assert why.startswith("Chains: 32 with a worker each. Burn-in is 0% of each")
 
 
+def test_chains_that_win_in_spite_of_their_burn_in_are_not_said_to_divide_it():
+    """Where staleness asks for steps so short that workers lose what they save of the burn-in."""
+    found = made(burn_in=2000, steps=11_000, sizes=replace(SIZES, curvature=3000.0))
+    best, (why, _) = advise_layout(found, made_up.calibration(), Targets())
+    assert (best.servers, best.workers) == (32, 1)
+    assert "Burn-in is 88% of each, which chains do not divide. They are there first all the same" in why
+
+
 def test_with_a_long_burn_in_workers_win():
     best, (why, _) = advise_layout(made(burn_in=10_000, steps=11_000), made_up.calibration(), Targets())
     assert best.workers > 1

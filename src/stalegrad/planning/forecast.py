@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from stalegrad._internal.errors import GradientError
 from stalegrad._internal.look.card import Card, Kind
 from stalegrad._internal.numbers_file import without_nan, write_numbers
 from stalegrad._internal.text import duration
@@ -22,11 +25,13 @@ from stalegrad.planning.contention import Bound, predict_here
 from stalegrad.planning.row import Row
 from stalegrad.planning.step_sizes import StepSizes, error_text, measure_step_sizes
 from stalegrad.potentials import Potential
-from stalegrad.protocol.architectures import Architecture
 from stalegrad.runs.jobs import JobFile
+from stalegrad.runs.result import Run, RunFailed
+from stalegrad.runs.sample import sample
 
 _SIMULATED = 4000  # updates for each number of workers, but never fewer than 20 a worker
 _CROWD = 2  # workers a core that this machine is predicted for
+_FURTHER, _DRAWS = 4000, 4  # updates at most that a short run goes on for, and draws that it keeps
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ def forecast(
     potential = job.potential()
     measured = calibrate(job, potential, seconds=seconds, seed=seed, report=report)
     report("the curvature")
-    sizes, unchecked = _step_sizes(measured, potential, seconds, job.settings.architecture)
+    sizes, unchecked = _step_sizes(measured, potential, seconds, job)
     report("simulating")
     counts = scaling.worker_numbers(max_workers)
     return predict(
@@ -166,9 +171,7 @@ def predict(
     )
 
 
-def _step_sizes(
-    measured: Measured, potential: Potential, seconds: float, architecture: Architecture
-) -> tuple[StepSizes | None, str]:
+def _step_sizes(measured: Measured, potential: Potential, seconds: float, job: JobFile) -> tuple[StepSizes | None, str]:
     """What is known of the step size, or why nothing is."""
     if measured.warmed_up:
         return None, "the warm-up of a run finds it, for the workers that the run has"
@@ -178,10 +181,25 @@ def _step_sizes(
         needed = math.ceil(FEWEST_GRADIENTS * each)
         return None, f"the curvature takes {FEWEST_GRADIENTS} gradients: give --seconds {needed}"
     budget = min(max(affordable, FEWEST_GRADIENTS), MOST_GRADIENTS)
+    run = _gone_on(measured, potential, job, affordable)
     try:
         sizes = measure_step_sizes(
-            measured.run, potential, measured.kernels, gradients=budget, architecture=architecture
+            run, potential, measured.kernels, gradients=budget, architecture=job.settings.architecture
         )  # fmt: skip
         return sizes, ""
     except NotChecked as reason:
         return None, str(reason)
+
+
+def _gone_on(measured: Measured, potential: Potential, job: JobFile, gradients: int) -> Run:
+    """The last short run, gone on with in this thread: far from the posterior gradients are noisier than within."""
+    steps = min(job.settings.steps, gradients // job.settings.servers, _FURTHER)
+    if steps < _DRAWS or measured.calibration.diverged:
+        return measured.run
+    try:
+        return sample(
+            potential, measured.kernels, steps=steps, thin=steps // _DRAWS, servers=job.settings.servers,
+            initial=np.asarray(measured.run.draws)[:, -1], engine="inline", progress=False,
+        )  # fmt: skip
+    except (GradientError, RunFailed):
+        return measured.run

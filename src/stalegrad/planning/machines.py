@@ -29,6 +29,7 @@ _SIMULATED = 3000  # updates of each layout, but never fewer than 20 a worker
 _ALIKE = (
     1.1  # times within which two layouts are equally fast: then the one with more chains, whose gradients are fresher
 )
+_SMALL = 0.25  # share of a chain that burn-in may be, for chains to divide nearly all of it
 _COPIES = 4  # of θ that a chain's state takes at its server, besides one for each worker that is away
 
 
@@ -210,10 +211,12 @@ def _chains_or_workers(best: Layout, found: Sequence[Layout], able: Sequence[Lay
             + (f", which asks for steps {other.factor:.2g} times as long" if other.factor < 1 else "")
             + " and cores go to servers."
         )  # fmt: skip
-        return (
-            f"Chains: {best.servers} with a worker each. Burn-in is {share:.0%} of each, so that chains divide nearly "
-            f"all of the work, and their gradients are fresh.{against}"
-        )
+        divided = (
+            "so that chains divide nearly all of the work, and their gradients are fresh." if share <= _SMALL
+            else "which chains do not divide. They are there first all the same: their gradients are fresh, so that "
+            "steps need not be shorter, and no core goes to a server."
+        )  # fmt: skip
+        return f"Chains: {best.servers} with a worker each. Burn-in is {share:.0%} of each, {divided}{against}"
     if not many.fits:
         why = f"as many chains as cores would need {_bytes(many.memory)} on a machine"
     else:
