@@ -20,7 +20,7 @@ from torch.nn import functional as F
 import stalegrad as sg
 from stalegrad.datasets.digits import digits
 
-SMALL = "STALEGRAD_SMALL" in os.environ  # a few steps, to see that all of it works
+SMALL = os.environ.get("STALEGRAD_EXAMPLES") == "small"  # the size of tests
 EPOCHS, STEPS = (2, 60) if SMALL else (40, 3_000)
 DEGREES, SIZES = 35, (20, 80) if SMALL else (10, 40, 160)
 

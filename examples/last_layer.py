@@ -19,7 +19,7 @@ from torch.nn import functional as F
 import stalegrad as sg
 from stalegrad.datasets.digits import digits
 
-SMALL = "STALEGRAD_SMALL" in os.environ  # a few steps, to see that all of it works
+SMALL = os.environ.get("STALEGRAD_EXAMPLES") == "small"  # the size of tests
 EPOCHS, STEPS = (2, 200) if SMALL else (30, 6_000)
 
 # %%

@@ -28,7 +28,7 @@ import stalegrad as sg
 with contextlib.redirect_stdout(io.StringIO()):
     import this
 
-SMALL = "STALEGRAD_SMALL" in os.environ  # a few steps, to see that all of it works
+SMALL = os.environ.get("STALEGRAD_EXAMPLES") == "small"  # the size of tests
 TRAINING, STEPS, LENGTH = (5, 40, 32) if SMALL else (400, 1_500, 64)
 
 # %%
