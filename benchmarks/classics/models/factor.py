@@ -18,17 +18,33 @@ MEASUREMENTS, FACTORS = 6, 2
 _FREE = np.tril_indices(MEASUREMENTS, -1, FACTORS)
 
 
-def model(x: Any, batch_size: int | None = None) -> None:
-    """Rows of x ~ N(m, Λ Λᵀ + Ψ), Λ lower triangular with a positive diagonal."""
+def priors() -> tuple[Any, Any]:
+    """m and Λ Λᵀ + Ψ, Λ lower triangular with a positive diagonal."""
     mean = numpyro.sample("mean", dist.Normal(0.0, 5.0).expand([MEASUREMENTS]).to_event(1))
     anchors = numpyro.sample("anchors", dist.HalfNormal(1.5).expand([FACTORS]).to_event(1))
     free = numpyro.sample("free", dist.Normal(0.0, 1.0).expand([len(_FREE[0])]).to_event(1))
     noise = numpyro.sample("noise", dist.HalfNormal(1.0).expand([MEASUREMENTS]).to_event(1))
     loadings = jnp.zeros((MEASUREMENTS, FACTORS)).at[_FREE].set(free)
     loadings = loadings.at[jnp.arange(FACTORS), jnp.arange(FACTORS)].set(anchors)
-    covariance = loadings @ loadings.T + jnp.diag(noise**2)
+    return mean, loadings @ loadings.T + jnp.diag(noise**2)
+
+
+def model(x: Any, batch_size: int | None = None) -> None:
+    """Rows of x ~ N(m, Λ Λᵀ + Ψ)."""
+    mean, covariance = priors()
     with numpyro.plate("data", len(x), subsample_size=batch_size) as batch:
         numpyro.sample("x", dist.MultivariateNormal(mean, covariance_matrix=covariance), obs=x[batch])
+
+
+def summed(x: Any) -> None:
+    """The same law from the mean and the scatter of the rows, which is all that a normal law knows of them."""
+    mean, covariance = priors()
+    centre = x.mean(axis=0)
+    scatter = (x - centre).T @ (x - centre) + len(x) * jnp.outer(centre - mean, centre - mean)
+    root = jnp.linalg.cholesky(covariance)
+    inverse = jnp.linalg.inv(root)
+    half = len(x) * jnp.log(jnp.diagonal(root)).sum() + jnp.trace(inverse @ scatter @ inverse.T) / 2
+    numpyro.factor("x", -half)
 
 
 def factor() -> Classic:
@@ -38,4 +54,4 @@ def factor() -> Classic:
     scores = rng.normal(size=(300, FACTORS))
     noise = np.array([0.5, 0.6, 0.4, 0.7, 0.5, 0.8])
     x = scores @ loadings.T + noise * rng.normal(size=(300, MEASUREMENTS)) + np.arange(MEASUREMENTS) / 2
-    return Classic(model, {"x": x}, batch_size=50)
+    return Classic(model, {"x": x}, batch_size=50, reference_model=summed)

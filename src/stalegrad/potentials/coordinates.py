@@ -124,6 +124,13 @@ class Coordinates:
         inner = np.eye(self.size) + basis.T @ ((stretch - 1)[:, None] * basis)
         return np.asarray(scale[:, None] * inner)
 
+    def variances(self) -> Array:
+        """The diagonal of S Sᵀ, in float64: of θ where z has variance 1."""
+        if self.factor is not None:
+            return np.square(self.matrix()).sum(axis=1)
+        scale, basis, stretch = self._low_rank()
+        return np.asarray(scale**2 * (1 + (stretch**2 - 1) @ basis**2))
+
     def arrays(self) -> dict[str, Array]:
         """All of it by name; :meth:`from_arrays` reads them."""
         named = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -194,19 +201,37 @@ def dense_backward(gradient, rows, out):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def stretch_along(given, basis, stretch, row):  # type: ignore[no-untyped-def]
+    """row ← row + Σ_k (s_k − 1)(V_k·given) V_k, four directions at a time: their sums do not wait for each other."""
+    size, rank = given.shape[0], basis.shape[0]
+    for k in range(0, rank - 3, 4):
+        first, second, third, fourth = basis[k], basis[k + 1], basis[k + 2], basis[k + 3]
+        a, b, c, d = given[0] * first[0], given[0] * second[0], given[0] * third[0], given[0] * fourth[0]
+        for i in range(1, size):
+            a += given[i] * first[i]
+            b += given[i] * second[i]
+            c += given[i] * third[i]
+            d += given[i] * fourth[i]
+        a, b, c, d = a * stretch[k], b * stretch[k + 1], c * stretch[k + 2], d * stretch[k + 3]
+        for i in range(size):
+            row[i] = row[i] + a * first[i] + b * second[i] + c * third[i] + d * fourth[i]
+    for k in range(rank - rank % 4, rank):
+        direction = basis[k]
+        along = given[0] * direction[0]
+        for i in range(1, size):
+            along += given[i] * direction[i]
+        along *= stretch[k]
+        for i in range(size):
+            row[i] += along * direction[i]
+
+
+@compiled
 def scaled_forward(z, centre, scale, basis, stretch, out):  # type: ignore[no-untyped-def]
     """out[r] ← c + D (z + Σ_k (s_k − 1)(V_k·z) V_k)."""
     for r in range(z.shape[0]):
         row, given = out[r], z[r]
         row[:] = given
-        for k in range(basis.shape[0]):
-            direction = basis[k]
-            along = given[0] * direction[0]
-            for i in range(1, given.shape[0]):
-                along += given[i] * direction[i]
-            along *= stretch[k]
-            for i in range(given.shape[0]):
-                row[i] += along * direction[i]
+        stretch_along(given, basis, stretch, row)
         for i in range(given.shape[0]):
             row[i] = centre[i] + scale[i] * row[i]
 
@@ -218,11 +243,5 @@ def scaled_backward(gradient, centre, scale, basis, stretch, out):  # type: igno
         row, given = out[r], gradient[r]
         for i in range(given.shape[0]):
             row[i] = scale[i] * given[i]
-        for k in range(basis.shape[0]):
-            direction = basis[k]
-            along = given[0] * scale[0] * direction[0]
-            for i in range(1, given.shape[0]):
-                along += given[i] * scale[i] * direction[i]
-            along *= stretch[k]
-            for i in range(given.shape[0]):
-                row[i] += along * direction[i]
+        if basis.shape[0] > 0:
+            stretch_along(row.copy(), basis, stretch, row)

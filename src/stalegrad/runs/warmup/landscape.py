@@ -21,7 +21,7 @@ from stalegrad.runs.warmup.steepness import Steepness, steepness
 from stalegrad.runs.warmup.wide import wide_mode
 
 _MISLEADING = 2.5  # a correction of a scale, or a shift in standard deviations, beyond which a mode was no guide
-_WIDE_BUDGET = 1200  # gradients of the pilot where there are many parameters
+_WIDE_BUDGET = 3000  # gradients of the pilot where there are many parameters
 _WORK = 5e7  # data times parameters of a part that is looked at
 _POINTS = 16
 _FEW = 200  # parameters up to which other modes are looked for

@@ -1,11 +1,12 @@
 """Short chains that see where the posterior has its mass, and correct the coordinates by it, window by window."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, sqrt
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import chi2
 
 from stalegrad._internal.errors import GradientError
 from stalegrad._internal.progress_bar import Report
@@ -32,6 +33,9 @@ _TRIES = 8
 _KEPT = 400  # draws of a chain, at most
 _MOST_NUMBERS = 1 << 25  # of all draws together
 _SURE = 4.0  # standard errors
+_CHANCE = 0.01  # that the worst of all parameters looks worse than it is, where there are many
+_SURPRISING = 2.5  # standard errors of a variance
+_PRIOR_DRAWS = 5  # that a scale found from curvature is worth
 _HOT = 1.5  # times the temperature: a step that heats momenta so much is too long
 
 
@@ -96,7 +100,8 @@ def pilot(
         spread: standard deviation of the starts, in z.
     """
     generator = np.random.Generator(np.random.Philox(key=seed))
-    rows = _ROWS if coordinates.factor is not None else _FEWER_ROWS
+    dense = coordinates.factor is not None
+    rows = _ROWS if dense else _FEWER_ROWS
     points = (spread * generator.standard_normal((rows, model.size))).astype(model.dtype)
     span, spent, window = _FIRST_WINDOW, 0, 0
     correction = shift = 1.0
@@ -117,9 +122,8 @@ def pilot(
         settled = window > 1 and seen.rhat < 1.1 and (as_expected or (correction < 1.3 and shift < 0.3))
         every = steps / draws.shape[1]
         last = settled or left - steps * rows < _SHORTEST * rows
-        # With many parameters a few short chains know less of their scales than the curvature does.
-        if not as_expected and (coordinates.factor is not None or (coordinates.form == "diagonal" and seen.rhat < 1.2)):
-            updated = corrected(coordinates, seen)
+        if not as_expected:
+            updated = corrected(coordinates, seen) if dense else moved(coordinates, seen, draws)
             z = updated.inverse(coordinates.original(draws))
             coordinates, draws = updated, z
         if last:
@@ -129,16 +133,33 @@ def pilot(
 
 
 def corrected(coordinates: Coordinates, seen: _Seen) -> Coordinates:
-    """Coordinates with mean and covariance of what was seen, as far as it is worth."""
+    """Dense coordinates with mean and covariance of what was seen, as far as it is worth."""
     share = seen.effective / (seen.effective + 5)
-    if coordinates.factor is not None:
-        return stretched(coordinates, np.linalg.cholesky(_shrunk(seen, coordinates.size)), share * seen.mean)
-    assert coordinates.scale is not None, "of the other forms"
-    wide = np.sqrt(share * seen.variances + (1 - share))
-    dtype = coordinates.centre.dtype
+    return stretched(coordinates, np.linalg.cholesky(_shrunk(seen, coordinates.size)), share * seen.mean)
+
+
+def moved(coordinates: Coordinates, seen: _Seen, draws: Array) -> Coordinates:
+    """The other forms with another centre, and other units of those parameters whose spread chance does not explain.
+
+    With many parameters a few short chains know less of most scales than the curvature does. But along some the
+    posterior may be far wider than its curvature at the mode, and these set the pace of all. Of where the mean is draws
+    know more than the mode does: it moves by James and Stein's rule, as far as it is farther than chance explains.
+
+    Args:
+        coordinates: of low rank, or diagonal.
+        seen: what the draws say in z.
+        draws: (chain, draw, n), in z.
+    """
+    assert coordinates.scale is not None, "of these forms"
+    worth, dtype = seen.effective, coordinates.centre.dtype
+    away = float(np.square(seen.mean).mean())
+    share = max(0.0, 1 - 1 / (away * worth)) if away > 0 else 0.0
+    theta = np.stack([coordinates.original(chain) for chain in draws])
+    ratio = theta.var(axis=(0, 1), dtype=np.float64) / coordinates.variances()
+    surprising = np.abs(np.log(np.maximum(ratio, 1e-12))) > _SURPRISING * np.sqrt(2 / worth)
+    wider = np.where(surprising, np.sqrt((worth * ratio + _PRIOR_DRAWS) / (worth + _PRIOR_DRAWS)), 1.0)
     centre = coordinates.original((share * seen.mean).astype(dtype))
-    scale = (coordinates.scale * wide).astype(dtype)
-    return Coordinates(centre, scale=scale, basis=coordinates.basis, stretch=coordinates.stretch)
+    return replace(coordinates, centre=centre, scale=(coordinates.scale * wider).astype(dtype))
 
 
 def _as_expected(seen: _Seen) -> bool:
@@ -233,7 +254,10 @@ def _look(draws: Array) -> _Seen:
     within = draws.var(axis=1, ddof=1).mean(axis=0)
     between = draws.mean(axis=1).var(axis=0, ddof=1)
     total = within * (count - 1) / count + between
-    rhat = float(np.sqrt(np.max(total / np.maximum(within, 1e-300))))
+    excess = float(np.max(between / np.maximum(within, 1e-300)))
+    if not dense:  # the largest of thousands: what chance makes of it is no disagreement
+        excess /= float(chi2.isf(_CHANCE / size, chains - 1)) / (chains - 1)
+    rhat = float(np.sqrt((count - 1) / count + excess))
     # variance of chain means: total/count · integrated time
     time = np.maximum(1.0, count * between / np.maximum(total, 1e-300))
     typical = float(np.median(time))
