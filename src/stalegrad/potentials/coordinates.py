@@ -127,7 +127,7 @@ class Coordinates:
     def variances(self) -> Array:
         """The diagonal of S Sᵀ, in float64: of θ where z has variance 1."""
         if self.factor is not None:
-            return np.square(self.matrix()).sum(axis=1)
+            return np.asarray(np.square(self.matrix()).sum(axis=1))
         scale, basis, stretch = self._low_rank()
         return np.asarray(scale**2 * (1 + (stretch**2 - 1) @ basis**2))
 

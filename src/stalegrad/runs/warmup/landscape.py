@@ -18,7 +18,7 @@ from stalegrad.runs.warmup.options import Warmup
 from stalegrad.runs.warmup.pilot import Pilot, pilot
 from stalegrad.runs.warmup.scales import units
 from stalegrad.runs.warmup.steepness import Steepness, steepness
-from stalegrad.runs.warmup.wide import wide_mode
+from stalegrad.runs.warmup.wide import looked_over, wide_mode
 
 _MISLEADING = 2.5  # a correction of a scale, or a shift in standard deviations, beyond which a mode was no guide
 _WIDE_BUDGET = 3000  # gradients of the pilot where there are many parameters
@@ -71,11 +71,16 @@ def explore(
     model = PilotModel(potential, counter)
     budget = budget if dense else min(budget, _WIDE_BUDGET)
 
+    def look_over(coordinates: Coordinates) -> Coordinates:
+        generator = np.random.Generator(np.random.Philox(key=seed))
+        return coordinates if coordinates.form == "diagonal" else looked_over(part, coordinates, generator)
+
     def walk(coordinates: Coordinates, spread: float) -> Pilot | None:
         try:
             return pilot(
-                model, coordinates, temperature=temperature, budget=budget, seed=seed, report=report, spread=spread
-            )
+                model, coordinates, temperature=temperature, budget=budget, seed=seed, report=report, spread=spread,
+                look_over=look_over,
+            )  # fmt: skip
         except GradientError:
             return None
 

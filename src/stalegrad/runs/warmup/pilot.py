@@ -1,5 +1,6 @@
 """Short chains that see where the posterior has its mass, and correct the coordinates by it, window by window."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, sqrt
@@ -37,6 +38,9 @@ _CHANCE = 0.01  # that the worst of all parameters looks worse than it is, where
 _SURPRISING = 2.5  # standard errors of a variance
 _PRIOR_DRAWS = 5  # that a scale found from curvature is worth
 _HOT = 1.5  # times the temperature: a step that heats momenta so much is too long
+
+
+LookOver = Callable[[Coordinates], Coordinates]
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ def pilot(
     seed: int,
     report: Report,
     spread: float = 1.0,
+    look_over: LookOver = lambda coordinates: coordinates,
 ) -> Pilot:
     """Chains from around the centre, in windows that grow, with coordinates that follow.
 
@@ -98,6 +103,7 @@ def pilot(
         seed: of the run.
         report: is told how far it is.
         spread: standard deviation of the starts, in z.
+        look_over: what is done to coordinates that are not dense when they have been moved.
     """
     generator = np.random.Generator(np.random.Philox(key=seed))
     dense = coordinates.factor is not None
@@ -123,7 +129,7 @@ def pilot(
         every = steps / draws.shape[1]
         last = settled or left - steps * rows < _SHORTEST * rows
         if not as_expected:
-            updated = corrected(coordinates, seen) if dense else moved(coordinates, seen, draws)
+            updated = corrected(coordinates, seen) if dense else look_over(moved(coordinates, seen, draws))
             z = updated.inverse(coordinates.original(draws))
             coordinates, draws = updated, z
         if last:

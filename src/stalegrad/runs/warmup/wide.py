@@ -90,8 +90,21 @@ def _with_directions(potential: Potential, coordinates: Coordinates, generator: 
     _, roots, rows = np.linalg.svd(known, full_matrices=False)
     stretch = 1 / np.sqrt(1 + roots**2)
     found = replace(coordinates, basis=rows.astype(dtype), stretch=stretch.astype(dtype))
-    last = lanczos(lambda v: _hessian(potential, found, v), size, _LAST_DIRECTIONS, generator, until=_enough)
-    return _stretched(found, last)
+    return looked_over(potential, found, generator)
+
+
+def looked_over(potential: Potential, coordinates: Coordinates, generator: np.random.Generator) -> Coordinates:
+    """With the scale 1 also along directions that still stand out at the centre: 2 · 64 gradients at most.
+
+    Args:
+        potential: U, whose full gradients are used.
+        coordinates: of low rank.
+        generator: of the direction to begin with.
+    """
+    seen = lanczos(
+        lambda v: _hessian(potential, coordinates, v), potential.size, _LAST_DIRECTIONS, generator, until=_enough
+    )
+    return _stretched(coordinates, seen)
 
 
 def _rescaled(coordinates: Coordinates, units: Array) -> Coordinates:
