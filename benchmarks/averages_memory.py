@@ -54,14 +54,15 @@ def main() -> None:
         return np.stack([1 - p, p], axis=1)
 
     figures: list[tuple[int, float]] = []
-    begun, drawn = time.monotonic(), 0
+    begun, drawn, stopped = time.monotonic(), 0, False
 
     def watch(theta: np.ndarray) -> float:
-        nonlocal drawn
+        nonlocal drawn, stopped
         drawn += 1
         if drawn % max(1, given.draws // 100) == 0:
             figures.append((drawn, resident()))
-        if time.monotonic() - begun > 60 * given.minutes:
+        if not stopped and time.monotonic() - begun > 60 * given.minutes:
+            stopped = True
             os.kill(os.getpid(), signal.SIGINT)  # as Ctrl-C: it ends with what it has
         return float(theta[0])
 
