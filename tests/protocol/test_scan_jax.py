@@ -277,6 +277,14 @@ class OwnAdvance(Own):
         state.position[...] = -gradient
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnInPython(Own):
+    """The same sampler, whose point JAX is not asked to follow."""
+
+    def point(self, state):
+        return super().point(state)
+
+
 def test_own_kernels():
     check(kernel=Own(step_size=1e-2))
     run(kernel=Branching(step_size=1e-3), scanned=False)
@@ -291,6 +299,29 @@ def test_a_model_that_overrides_its_gradient_is_asked(monkeypatch):
     model = Halved(log_prior, log_likelihood, (X, Y), jnp.zeros(3), 7, "subset", None)
     run(model, scanned=False)
     assert ControlVariates(model, CENTRE).traced is None
+
+
+def test_a_replay_that_cannot_have_the_same_bits_says_so():
+    """And following what it says gives them: the model of the run, the kernel of the run."""
+    made = run()
+
+    class Followed(type(MODEL)):
+        def gradient(self, theta, indices):
+            return super().gradient(theta, indices)
+
+    model = Followed(log_prior, log_likelihood, (X, Y), jnp.zeros(3), 7, "subset", None)
+    with pytest.warns(
+        UserWarning, match=r"chain 0: 150 updates of the trace .* JAX cannot follow .*\(Followed\)"
+    ) as told:
+        again = sg.replay(made.trace, model)
+    assert len(told) == 1
+    assert "give the model that made the trace" in str(told[0].message)
+    assert_near(again, made)
+    own = run(kernel=Own(step_size=1e-2))
+    with pytest.warns(UserWarning, match="OwnInPython, the architecture or what is recorded needs Python"):
+        sg.replay(own.trace, MODEL, OwnInPython(step_size=1e-2))
+    assert_replays(made, MODEL)
+    assert_replays(own, MODEL, Own(step_size=1e-2))
 
 
 def test_short_runs_are_not_worth_a_program(monkeypatch):

@@ -1,4 +1,4 @@
-"""The two ways in which stalegrad compiles: functions that callers absorb, and loops that callers enter.
+"""The ways in which stalegrad compiles: functions that callers absorb, and loops that callers enter.
 
 Division follows IEEE (a zero divisor gives infinity) instead of raising as Python does: the test for zero would keep
 LLVM from vectorising. There is no fast-math: the same operations in the same order give the same bits everywhere.
@@ -20,6 +20,18 @@ from stalegrad._internal.text import printable
 
 inlined = njit(inline="always", error_model="numpy")
 """For small functions: their code becomes part of every compiled caller."""
+
+_njit: Any = njit  # its types leave out the option that turns counting off
+lean: Any = _njit(error_model="numpy", _nrt=False, forceinline=True)
+"""For parts of loops that make no array and return none: they count no references, and are called without handing over.
+
+numba counts references by atomic additions, also those to every row that is looked at, and hands tuples of arrays over
+entry by entry: together as long as an update of a hundred parameters takes.
+"""
+UNCOUNTED: Any = {"_nrt": False}
+"""The same of what ``overload`` chooses, as its ``jit_options``; its callers hand over all the same."""
+free: Any = _njit(error_model="numpy", _nrt=True)
+"""For parts of loops that may make arrays, whoever calls them."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -127,7 +139,7 @@ def _importable_everywhere(of: Any) -> bool:
 
 def compiled(function: Callable[..., Any]) -> Any:
     """For loops over arrays: compiled once, kept on disk if there is a place, and run without the GIL."""
-    dispatcher: Any = njit(nogil=True, error_model="numpy")(function)
+    dispatcher: Any = _njit(nogil=True, error_model="numpy", _nrt=True)(function)
     try:
         dispatcher.enable_caching()
     except (RuntimeError, OSError) as error:

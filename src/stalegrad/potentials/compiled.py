@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numba.extending import overload
 
 from stalegrad._internal.errors import ArgumentError
+from stalegrad._internal.jit import lean
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
 
@@ -122,7 +122,7 @@ def _choose_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def
     return _GRADIENTS.get(getattr(bound, "instance_class", None))  # type: ignore[arg-type]
 
 
-@njit
+@lean
 def fits(theta, indices, out, size, n_data):  # type: ignore[no-untyped-def]
     """Whether shapes agree and all indices lie within the data: what keeps compiled code inside its arrays."""
     if theta.shape[1] != size or out.shape != theta.shape or indices.shape[0] != theta.shape[0]:

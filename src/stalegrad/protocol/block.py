@@ -7,7 +7,8 @@ own, which takes seconds the first time and is then cached on disk. Long runs ar
 
 import numpy as np
 
-from stalegrad._internal.jit import compiled
+from stalegrad._internal.borrowed import borrowed
+from stalegrad._internal.jit import compiled, free
 from stalegrad.kernels.noise.philox import key_words
 from stalegrad.potentials.compiled import gradient_of
 from stalegrad.potentials.minibatches.draws import minibatch, room
@@ -41,12 +42,28 @@ def execute_block(  # type: ignore[no-untyped-def]
         window: which updates are kept and where they go, see :class:`stalegrad.protocol.draws.Window`.
         gradient: room for one, (R, n); at a bad gradient it holds it.
     """
+    words, table = room(*batches)
+    indices = np.empty((point.shape[0], batches[2]), np.int64)
+    return _execute(
+        bound, batches, state, momentum, point, sent, linear, ahead, points, workers, counts, staleness, coefficients,
+        address, first, window, gradient, words, table, indices,
+    )  # fmt: skip
+
+
+@free  # gradients may make arrays
+def _execute(  # type: ignore[no-untyped-def]
+    bound, batches, state, momentum, point, sent, linear, ahead, points, workers, counts, staleness, coefficients,
+    address, first, window, gradient, words, table, indices,
+):  # fmt: skip
+    """:func:`execute_block`, with room for the random words, the table and the indices of minibatches."""
+    bound, state, momentum, point, sent = borrowed((bound, state, momentum, point, sent))
+    linear, ahead, points, coefficients = borrowed((linear, ahead, points, coefficients))
+    workers, counts, staleness, window, gradient = borrowed((workers, counts, staleness, window, gradient))
+    words, table, indices = borrowed((words, table, indices))
     seed, chain, first_repeat, version = address
     entry = window[7]
-    code, n_data, batch_size = batches
+    code, n_data, _ = batches
     key0, key1 = key_words(seed)
-    words, table = room(code, n_data, batch_size)
-    indices = np.empty((point.shape[0], batch_size), np.int64)
     depth = points.shape[0]
     one_row, one_point = coefficients.shape[0] == 1, ahead.shape[0] == 1
     for b in range(workers.shape[0]):

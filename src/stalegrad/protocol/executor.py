@@ -4,6 +4,7 @@ A run on the inline engine is a simulated cluster's trace, executed; a replay is
 repetitions are the same trace executed on R rows at once.
 """
 
+import warnings
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
@@ -83,6 +84,7 @@ class Executor:
         self._block: IntArray = np.empty(0, np.int64)  # minibatches drawn in advance, ...
         self._block_first = 0  # ... from this update of the stretch on
         self._scan: Any = None
+        self._told = False  # that updates which were made in programs of many are made one by one
         self._scan_is_worth_it = self._total * len(chain.position) >= WORTH_A_SCAN
         self._enter(Stretch(joined([]), 1))
         self._skip_finished()
@@ -324,7 +326,12 @@ class Executor:
             from stalegrad.protocol.scan_jax import Scan  # JAX is at hand where such a model is
 
             self._scan = Scan.of(self._potential, self._chain, self._record)
-        return ways if self._scan is not None else np.zeros(len(ways), bool)
+        if self._scan is not None:
+            return ways
+        if recorded is not None and np.any(recorded == 1) and not self._told:
+            self._told = True
+            _tell_of_other_bits(int(np.count_nonzero(recorded == 1)), self._potential, self._chain)
+        return np.zeros(len(ways), bool)
 
     def _settle(self) -> None:
         """Collect the rows that have been executed, with the step sizes that were used."""
@@ -370,6 +377,22 @@ def execute(
     executor = Executor(trace, potential, chain, record, keep_rows=not known)
     executor.advance()
     return trace if known else executor.trace
+
+
+def _tell_of_other_bits(updates: int, potential: Potential, chain: Chain) -> None:
+    """Warn that a trace cannot be replayed to the last bit, and say what would help."""
+    if potential.traced is None:
+        why = f"JAX cannot follow the model that is given ({type(potential).__name__})"
+        remedy = "give the model that made the trace, of from_jax or from_numpyro"
+    else:
+        why = f"{type(chain.kernel).__name__}, the architecture or what is recorded needs Python between two of them"
+        remedy = "give the kernel and the architecture that made it, and record draws rather than call a function"
+    warnings.warn(
+        f"chain {chain.chain}: {updates:,} updates of the trace were made many in one program of JAX's (column "
+        f"'scanned'), and no such program can be made here: {why}. They are made one by one, which may change their "
+        f"last bits: the draws will be close to those of the run and not the same. For the same draws {remedy}",
+        stacklevel=2,
+    )
 
 
 def _refuse(gradient: Array, updates: ChainTrace, entry: int, update: int, chain: Chain) -> None:

@@ -6,8 +6,7 @@ The executor's blocks (:mod:`stalegrad.protocol.block`) and the threads that upd
 
 from typing import Any, NamedTuple
 
-from numba import njit
-
+from stalegrad._internal.jit import lean
 from stalegrad._internal.types import Array
 from stalegrad.kernels.fused import has_compiled_update, update, update_given
 from stalegrad.potentials.base import Potential
@@ -50,7 +49,7 @@ class CompiledChain(NamedTuple):
         return cls(chain.state, momentum, chain.present_point, chain.point, linear, *address)
 
 
-@njit(error_model="numpy")
+@lean
 def make_update(  # type: ignore[no-untyped-def]
     state, momentum, point, sent, linear, ahead, gradient, coefficients, seed, chain, first_repeat, number, noise, made
 ):
@@ -85,7 +84,7 @@ def make_update(  # type: ignore[no-untyped-def]
         look_ahead(sent, point, momentum, ahead[0], ahead[1])
 
 
-@njit(error_model="numpy")
+@lean
 def keep_if_due(window, entry, version, position, gradient, momentum):  # type: ignore[no-untyped-def]
     """Keep the draw that the update to ``version`` has made as entry ``entry``, if one is due; the next entry."""
     burn_in, thin, cycle, explore, draws, norms, temperatures, _ = window

@@ -4,32 +4,25 @@ Workers of compiled models are compiled loops (:mod:`stalegrad.engines.threads.c
 user's runs, so that none can hang. Those of other models come back to Python for their gradients alone
 (:mod:`stalegrad.engines.threads.python_worker`), and all that goes wrong there is seen to as in a server loop. Python
 also sees to what is rare, with the workers' lock in hand: a new segment, rows of the trace and draws for whoever waits
-for them, checkpoints, and faults.
+for them, and checkpoints; faults are seen to by :mod:`stalegrad.engines.threads.worker_faults`.
 """
 
-import logging
 import threading
 import time
-import traceback
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from stalegrad._internal.atomics import store
-from stalegrad._internal.errors import GradientError, NotFinite
-from stalegrad._internal.jit import compiled, is_compiled
+from stalegrad._internal.errors import NotFinite
+from stalegrad._internal.jit import is_compiled
 from stalegrad._internal.types import Array
-from stalegrad.engines.base import Checkpoint, Event, Job, Timing, keep_up
+from stalegrad.engines.base import Checkpoint, Job, Timing, keep_up
 from stalegrad.engines.clock import CLOCK
-from stalegrad.engines.lifecycle import Abandon, Decision, FaultPolicy, Lifecycle, Replace
+from stalegrad.engines.lifecycle import FaultPolicy, Replace
 from stalegrad.engines.segment import ACCEPTED, STALENESS, Segment, next_segment, trace_rows
-from stalegrad.engines.server_loop import WorkersLost
-from stalegrad.engines.suspension import Suspension
 from stalegrad.engines.threads.compiled_worker import CompiledModel, work
-from stalegrad.engines.threads.flights import Bound, join, leave
+from stalegrad.engines.threads.flights import Bound
 from stalegrad.engines.threads.landing import (
     BAD_GRADIENT,
     COMPUTE,
@@ -41,27 +34,21 @@ from stalegrad.engines.threads.landing import (
 from stalegrad.engines.threads.noise_ahead import NoiseAhead
 from stalegrad.engines.threads.python_worker import compute_in_python
 from stalegrad.engines.threads.shared import (
-    ABSENT,
-    AWAY,
     COMPUTING,
     COUNT,
     ENTRY,
-    INCARNATION,
-    LANDED,
     ROW,
     SEGMENT,
-    STATE,
     UPDATING,
     VERSION,
     Shared,
-    flight,
-    lock,
+    locked,
     stop,
-    unlock,
     wake,
 )  # fmt: skip
+from stalegrad.engines.threads.worker_faults import WorkerFaults
 from stalegrad.protocol.admission import Refusal
-from stalegrad.protocol.chain import Chain, Record, diverged, is_not_finite, refuse_bad_gradient
+from stalegrad.protocol.chain import Chain, Record
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.trace_builder import TraceBuilder
 from stalegrad.protocol.turn import CompiledChain, chain_compiles, compiles
@@ -75,8 +62,6 @@ WORTH_COMPILING_FOR_PYTHON, WORTH_LOADING_FOR_PYTHON = 20_000, 1_000
 """The same where gradients are computed in Python: what is compiled is the update alone, and every one gains more."""
 _POLL = 0.2  # seconds between looks at the stop flag, at checkpoints, at deadlines and for displays
 _LEAVING = 1.0  # seconds that threads in Python have to come to their end; they are daemons and hold nothing up
-
-log = logging.getLogger("stalegrad")
 
 
 class CompiledServer:
@@ -105,27 +90,25 @@ class CompiledServer:
         clock: Callable[[], float],
     ) -> None:
         settings, past = job.settings, job.past_of(index)
-        self.index, self.events, self.timing = index, list[Event](), Timing()
+        self.index, self.timing = index, Timing()
         self.chain, self._record, self._potential = chain, record, job.potential
         self._steps, self._workers, self._seed = settings.steps, settings.workers, settings.seed
         self._status, self._slow, self._stop, self._clock = job.status[index], slow, stop, clock
         self._checkpoint: Checkpoint | None = job.checkpoint(index) if job.checkpoint else None
-        self._lifecycle = Lifecycle(settings.workers, policy, index)
         self._trace = self._status.rows = TraceBuilder(whole=past is None or not past.rows)
-        self._status.faults = self.events
         waits = settings.policy == "wait"
         largest = -1 if settings.max_staleness is None else settings.max_staleness
         self._bound = Bound(largest, waits, job.potential.epoch)
         self._shared = Shared.of(settings.workers, chain.position, past, version=chain.version, held=waits)
         self._in_python = not compiles(job.potential, chain, record)
+        restart = self._start if self._in_python else None
+        self._faults = WorkerFaults(job, index, chain, self._shared, self._bound, policy, _POLL, clock, restart)
+        self.events = self._faults.events
         self._compiled_model = None if self._in_python else CompiledModel.of(job.potential)
         self._compiled_chain = CompiledChain.of(chain)
         self._begun = time.clock_gettime_ns(CLOCK) - round(clock() * 1e9)
         self._gradients = [np.empty_like(chain.position) for _ in range(settings.workers)]
         self._threads: list[threading.Thread] = []
-        self._unlogged: deque[Event] = deque()
-        self._seen = [NONE] * settings.workers  # the minibatch that each worker was seen to compute
-        self._suspension = Suspension(_POLL)
         self._segment: Segment
         self._taken = 0  # rows of the segment that are in the trace
         self._failure: BaseException | None = None
@@ -163,8 +146,7 @@ class CompiledServer:
     def run(self) -> None:
         """Start the workers and see to what they leave to Python, until the last update is made."""
         begun = self._clock()
-        self._suspension.look(begun)
-        workers = self._lifecycle.begin(begun)
+        workers = self._faults.begin(begun)
         self._shared.open()
         try:
             if self._compile():
@@ -172,11 +154,11 @@ class CompiledServer:
                     self._start(worker, 0)
                 while not self._stop.is_set() and not self._ended.wait(_POLL):
                     try:
-                        with self._locked():
+                        with locked(self._shared.words):
                             self._settle()
-                            self._check_deadlines()
+                            self._faults.check_deadlines()
                     finally:
-                        self._log_events()
+                        self._faults.log_events()
         except BaseException as failure:
             self._fail(failure)
         finally:
@@ -214,7 +196,7 @@ class CompiledServer:
             target, gradient = self._work_in_python, np.empty_like(self.chain.position)
         else:
             target, gradient = self._work, self._gradients[worker]
-            self._lifecycle.ready(worker, self._clock())
+            self._faults.ready(worker, incarnation)
         name, arguments = f"stalegrad-worker-{self.index}-{worker}", (worker, incarnation, gradient)
         thread = threading.Thread(target=target, args=arguments, name=name, daemon=True)
         self._threads.append(thread)
@@ -233,7 +215,7 @@ class CompiledServer:
                 if what == NEW_SEGMENT:
                     going_on, computing = self._next_segment(segment), 0
                 elif what == BAD_GRADIENT:
-                    decision = self._refuse(worker, incarnation, *self._fault(worker, gradient))
+                    decision = self._faults.refuse(worker, incarnation, *self._faults.of_compiled(worker, gradient))
                     going_on = isinstance(decision, Replace)
                     if isinstance(decision, Replace):
                         incarnation = decision.incarnation
@@ -269,18 +251,9 @@ class CompiledServer:
             gradient,
         )  # fmt: skip
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Between two updates."""
-        lock(self._shared.words)
-        try:
-            yield
-        finally:
-            unlock(self._shared.words)
-
     def _next_segment(self, over: Segment) -> bool:
         """A worker has come to the end of a segment: settle it, unless another has; whether there is more to do."""
-        with self._locked():
+        with locked(self._shared.words):
             if self._segment is over:
                 self._settle(over=True)
             return self.chain.version < self._steps
@@ -317,93 +290,6 @@ class CompiledServer:
         words[SEGMENT], words[ROW], words[ENTRY] = number, 0, self._segment.window.entry
         self._taken = 0
 
-    def _check_deadlines(self) -> None:
-        """Who takes too long counts as hung. The caller has the lock; only code of a user's can take too long."""
-        now = self._clock()
-        if missed := self._suspension.look(now):
-            self._lifecycle.suspended(missed)
-        if not self._in_python:
-            return
-        away, counts = self._shared.of_worker(STATE) == AWAY, self._shared.of_worker(COUNT)
-        for worker, seen in enumerate(self._seen):
-            present = int(counts[worker]) if away[worker] else NONE
-            if present != seen:
-                self._seen[worker] = present
-                self._lifecycle.delivered(worker, now)
-                if present != NONE:
-                    self._lifecycle.assigned(worker, now)
-        for decision in self._lifecycle.tick(now):
-            self._carry_out(decision)
-
-    def _refuse(self, worker: int, incarnation: int, kind: str, details: str) -> Decision | None:
-        """A worker's gradient could not be used: what becomes of it; None if nobody expects anything of it any more."""
-        try:
-            with self._locked():
-                if not self._lifecycle.is_current(worker, incarnation):
-                    return None
-                if self._shared.of_worker(LANDED)[worker]:
-                    self._lifecycle.usable(worker)
-                lost = kind == "refused" and is_not_finite(details) and self._shared.words[VERSION] > 0
-                decision = self._lifecycle.failed(worker, kind, details, self._clock(), not_finite=lost)
-                self._carry_out(decision)
-                return decision
-        finally:
-            self._log_events()
-
-    def _log_events(self) -> None:
-        """Log new faults, without the lock: whoever handles them may take his time."""
-        while True:
-            try:
-                event = self._unlogged.popleft()
-            except IndexError:  # there are no more, or another thread logs them
-                return
-            log.warning("%s", event)
-
-    def _carry_out(self, decision: Decision) -> None:
-        """Report a fault, take its worker out, and let it or another go on, or end the run. The caller has the lock."""
-        worker, kind, details = decision.fault
-        event = Event(self._clock(), self.index, worker, kind, details)
-        self.events.append(event)
-        self._status.refused += kind == "refused"
-        leave(self._shared, self._bound, worker, self.chain.point)
-        following = decision.incarnation if isinstance(decision, Replace) else NONE
-        self._shared.of_worker(INCARNATION)[worker] = following
-        self._seen[worker] = NONE
-        if self._lifecycle.first_not_finite:  # others of a row say nothing new
-            self._unlogged.append(event)
-        if isinstance(decision, Abandon):
-            if decision.diverged:
-                raise diverged(self.index, int(self._shared.words[VERSION]), decision.reason)
-            raise WorkersLost(decision.reason)
-        if isinstance(decision, Replace):
-            if self._in_python:
-                _set(self._shared.flights, flight(worker) + STATE, ABSENT)
-                self._start(worker, following)
-            else:
-                self._lifecycle.ready(worker, self._clock())
-                join(self._shared, self._bound, worker, self.chain.point)
-
-    def _fault(self, worker: int, gradient: Array) -> tuple[str, str]:
-        """What is wrong with a gradient that compiled code has refused: its kind and details of it."""
-        count = int(self._shared.of_worker(COUNT)[worker])
-        point = self._shared.points[worker, : gradient.shape[1]][None].copy()
-        try:
-            indices = self._potential.minibatches.draw(self._seed, self.chain.chain, worker, count)
-            self._potential.gradients(point, indices[None], gradient)
-        except Exception:
-            return "raised", traceback.format_exc()
-        details = self._unusable(worker, gradient)
-        assert details is not None, f"worker {worker}, minibatch {count}: refused in compiled code alone"
-        return "refused", details
-
-    def _unusable(self, worker: int, gradient: Array) -> str | None:
-        """What is wrong with the gradient that a worker has computed, if it is known to be wrong."""
-        try:
-            refuse_bad_gradient(gradient, self.chain.position)
-        except GradientError as error:
-            return f"worker {worker}, minibatch {int(self._shared.of_worker(COUNT)[worker])}: {error}"
-        return None
-
     def _fail(self, failure: BaseException) -> None:
         if self._failure is None:
             self._failure = failure
@@ -425,7 +311,7 @@ class CompiledServer:
         deadline = time.perf_counter() + _LEAVING
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.perf_counter()) if self._in_python else None)
-        with self._locked():
+        with locked(self._shared.words):
             self._shared.close()
             self._settle()
 
@@ -435,7 +321,7 @@ class CompiledServer:
         timing.wall = wall
         timing.gradients = float(self._shared.of_worker(COMPUTING).sum()) * 1e-9
         timing.updates = float(self._shared.of_worker(UPDATING).sum()) * 1e-9
-        timing.waiting = self._lifecycle.present_seconds(now) - timing.gradients
+        timing.waiting = self._faults.present_seconds(now) - timing.gradients
         timing.count += sum(event.kind == "refused" for event in self.events)
 
 
@@ -449,9 +335,8 @@ class _Turns:
     def ready(self) -> None:
         """Say that the worker has been made and can take a minibatch."""
         server = self._server
-        with server._locked():
-            if server._lifecycle.is_current(self._worker, self._incarnation):
-                server._lifecycle.ready(self._worker, server._clock())
+        with locked(server._shared.words):
+            server._faults.ready(self._worker, self._incarnation)
 
     def next(self, computing: int) -> int | None:
         """Land the gradient that took so many nanoseconds, and wait: the next minibatch, None if there is none."""
@@ -468,7 +353,7 @@ class _Turns:
                 computing = 0
                 continue
             if what == BAD_GRADIENT:
-                details = server._unusable(self._worker, self._gradient)
+                details = server._faults.unusable(self._worker, self._gradient)
                 assert details is not None, "refused in compiled code alone"
                 self._refuse("refused", details)
             elif what == USED_UP:
@@ -480,9 +365,4 @@ class _Turns:
         self._refuse("raised", details)
 
     def _refuse(self, kind: str, details: str) -> None:
-        self._server._refuse(self._worker, self._incarnation, kind, details)
-
-
-@compiled
-def _set(vector, index, value):  # type: ignore[no-untyped-def]
-    store(vector, index, value)
+        self._server._faults.refuse(self._worker, self._incarnation, kind, details)

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stalegrad._internal.jit import compiled
+from stalegrad._internal.borrowed import borrowed
+from stalegrad._internal.jit import compiled, free
+from stalegrad._internal.stack import stack_array
 from stalegrad.engines.clock import nanoseconds_now
-from stalegrad.engines.threads.landing import BAD_GRADIENT, COMPUTE, STOPPED, land_and_wait
+from stalegrad.engines.threads.landing import BAD_GRADIENT, COMPUTE, STOPPED, turn
 from stalegrad.engines.threads.shared import COUNT, STARTED, flight, nap
 from stalegrad.kernels.noise.philox import key_words
 from stalegrad.potentials.base import Potential
@@ -40,7 +42,7 @@ def work(  # type: ignore[no-untyped-def]
     Args:
         model: a :class:`CompiledModel`.
         chain: this and the arguments up to the last one are those of
-            :func:`stalegrad.engines.threads.landing.land_and_wait`.
+            :func:`stalegrad.engines.threads.landing.turn`.
         segment: see there.
         shared: see there.
         bound: see there.
@@ -53,19 +55,33 @@ def work(  # type: ignore[no-untyped-def]
         finished: see there.
         slow: extra nanoseconds for each gradient.
     """
-    at = flight(worker)
+    words, table = room(model.scheme, model.n_data, model.batch_size)
+    indices = np.empty((1, model.batch_size), np.int64)
+    return _work(
+        model, chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, computing, finished, slow,
+        words, table, indices,
+    )  # fmt: skip
+
+
+@free  # gradients may make arrays
+def _work(  # type: ignore[no-untyped-def]
+    model, chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, computing, finished, slow,
+    words, table, indices,
+):  # fmt: skip
+    """:func:`work`, with room for the random words, the table and the indices of minibatches."""
+    model, chain, segment, shared = borrowed(model), borrowed(chain), borrowed(segment), borrowed(shared)
+    ahead, gradient, words, table, indices = borrowed((ahead, gradient, words, table, indices))
+    at, spec, minibatch_indices = flight(worker), stack_array(np.int64, 2), indices[0]
     point = shared.points[worker, : gradient.shape[1]].reshape(gradient.shape)
     key0, key1 = key_words(chain.key)
-    random_words, table = room(model.scheme, model.n_data, model.batch_size)
-    indices, spec = np.empty((1, model.batch_size), np.int64), np.empty(2, np.int64)
     taken, now = computing, finished
     while True:
-        what = land_and_wait(chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, taken, now)
+        what = turn(chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, taken, now)
         if what != COMPUTE:
             return what
         minibatch(
             model.scheme, model.n_data, key0, key1, chain.chain, chain.first_repeat, worker,
-            shared.flights[at + COUNT], random_words, table, indices[0],
+            shared.flights[at + COUNT], words, table, minibatch_indices,
         )  # fmt: skip
         if not gradient_of(model.bound, point, indices, gradient):  # type: ignore[no-untyped-call]
             return BAD_GRADIENT

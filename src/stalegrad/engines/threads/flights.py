@@ -7,10 +7,8 @@ refused here: a worker lands what it was given, and nothing else.
 
 from typing import NamedTuple
 
-from numba import njit
-
 from stalegrad._internal.atomics import fence, load, store
-from stalegrad._internal.jit import compiled
+from stalegrad._internal.jit import compiled, lean
 from stalegrad.engines.threads.shared import (
     ABSENT,
     ASLEEP,
@@ -54,7 +52,7 @@ def join(shared, bound, worker, sent):  # type: ignore[no-untyped-def]
     release(shared, bound, sent)
 
 
-@njit
+@lean
 def land(shared, bound, worker):  # type: ignore[no-untyped-def]
     """A gradient has come: how stale it is, and whether it is accepted. If so, the caller advances the version."""
     at = flight(worker)
@@ -76,7 +74,7 @@ def leave(shared, bound, worker, sent):  # type: ignore[no-untyped-def]
     release(shared, bound, sent)
 
 
-@compiled
+@lean
 def release(shared, bound, sent):  # type: ignore[no-untyped-def]
     """Hand the present version, and with it the point ``sent`` (1, n), to every waiting worker that may fly."""
     words, flights, queue = shared.words, shared.flights, shared.queue
@@ -100,7 +98,7 @@ def release(shared, bound, sent):  # type: ignore[no-untyped-def]
                 wake(shared, worker)
 
 
-@njit
+@lean
 def _queue(shared, worker):  # type: ignore[no-untyped-def]
     words, queue = shared.words, shared.queue
     place = words[HEAD] + words[WAITING]
@@ -109,7 +107,7 @@ def _queue(shared, worker):  # type: ignore[no-untyped-def]
     store(shared.flights, flight(worker) + STATE, HELD)
 
 
-@njit
+@lean
 def _may_fly(words, flights, workers, bound):  # type: ignore[no-untyped-def]
     if not bound.waits or words[FLYING] == 0:
         return True

@@ -5,10 +5,9 @@ a user's runs while the lock is held.
 """
 
 import numpy as np
-from numba import njit
 
 from stalegrad._internal.atomics import load, store
-from stalegrad._internal.jit import compiled
+from stalegrad._internal.jit import compiled, lean
 from stalegrad._internal.stack import stack_array
 from stalegrad.engines.clock import nanoseconds_now
 from stalegrad.engines.segment import ACCEPTED, MINIBATCH, NANOSECONDS, STALENESS, TOOK, WORKER
@@ -39,7 +38,7 @@ from stalegrad.protocol.chain import all_finite
 from stalegrad.protocol.turn import keep_if_due, make_update
 
 COMPUTE, STOPPED, NEW_SEGMENT, BAD_GRADIENT, USED_UP = range(5)
-"""What :func:`land_and_wait` returns: compute the next gradient; all are to end, or this incarnation; the segment is
+"""What :func:`turn` returns: compute the next gradient; all are to end, or this incarnation; the segment is
 over and the gradient, whose nanoseconds now count, still in hand; it could not be computed or is not finite; the worker
 has no minibatch left."""
 NONE = -1
@@ -48,6 +47,14 @@ NONE = -1
 
 @compiled
 def land_and_wait(  # type: ignore[no-untyped-def]
+    chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, computing, finished
+):
+    """Take a turn, see :func:`turn`: for workers in Python."""
+    return turn(chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, computing, finished)
+
+
+@lean
+def turn(  # type: ignore[no-untyped-def]
     chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, computing, finished
 ):
     """Apply the gradient in hand, if there is one, and wait for the next point; returns what is to be done then.
@@ -93,7 +100,7 @@ def land_and_wait(  # type: ignore[no-untyped-def]
     return STOPPED
 
 
-@njit
+@lean
 def _land(  # type: ignore[no-untyped-def]
     chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, computing, finished
 ):

@@ -13,9 +13,9 @@ whoever made its noise is done, be it too late for anyone to use it; who begins 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from stalegrad._internal.atomics import load, store, swap
+from stalegrad._internal.jit import lean
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.engines.threads.shared import PREPARES, VERSION, WAITED, flight
 from stalegrad.kernels.fused import fill_noise, loop_of
@@ -60,7 +60,7 @@ class NoiseAhead(NamedTuple):
         return cls(values, made.reshape(-1), np.full(_LINE, version, np.int64), _BEGIN)
 
 
-@njit
+@lean
 def note_waiting(shared, ahead, worker, waited):  # type: ignore[no-untyped-def]
     """A worker has the lock, and had to wait for it or not: whether it makes noise ahead from now on."""
     flights, at = shared.flights, flight(worker)
@@ -71,7 +71,7 @@ def note_waiting(shared, ahead, worker, waited):  # type: ignore[no-untyped-def]
         flights[at + PREPARES] = 0
 
 
-@njit
+@lean
 def prepare(shared, ahead, chain, worker):  # type: ignore[no-untyped-def]
     """Make the noise of updates to come, if this worker is to; without the lock."""
     entries = ahead.values.shape[0]
@@ -90,7 +90,7 @@ def prepare(shared, ahead, chain, worker):  # type: ignore[no-untyped-def]
             store(ahead.made, entry * _LINE, number)
 
 
-@njit
+@lean
 def is_made(ahead, number):  # type: ignore[no-untyped-def]
     """Whether the noise of an update is there: in entry ``number % K``."""
     entries = ahead.values.shape[0]

@@ -6,13 +6,16 @@ that different threads write often lie on different cache lines.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from stalegrad._internal.atomics import fence, load, pause, store, swap
-from stalegrad._internal.jit import compiled
+from stalegrad._internal.jit import compiled, lean
+from stalegrad._internal.stack import stack_array
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.protocol.past import Past
 
@@ -79,7 +82,7 @@ class Shared(NamedTuple):
             os.close(end)
 
 
-@njit
+@lean
 def flight(worker):  # type: ignore[no-untyped-def]
     """Where a worker's entries begin in ``flights``."""
     return worker * _LINE
@@ -115,6 +118,16 @@ def unlock(words):  # type: ignore[no-untyped-def]
     store(words, LOCK, 0)
 
 
+@contextmanager
+def locked(words: IntArray) -> Iterator[None]:
+    """In Python: between two updates."""
+    lock(words)
+    try:
+        yield
+    finally:
+        unlock(words)
+
+
 @compiled
 def stop(words):  # type: ignore[no-untyped-def]
     """Have all workers return; those that sleep must be woken besides."""
@@ -122,7 +135,7 @@ def stop(words):  # type: ignore[no-untyped-def]
     fence()
 
 
-@njit
+@lean
 def nap(words, nanoseconds):  # type: ignore[no-untyped-def]
     """Sleep for so long, or until all are to return; whether they are not."""
     left = nanoseconds
@@ -135,7 +148,7 @@ def nap(words, nanoseconds):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit
+@lean
 def wait_while_held(shared, worker):  # type: ignore[no-untyped-def]
     """Wait until this worker is given a point, or all are to return: polling for a moment, then asleep.
 
@@ -151,7 +164,7 @@ def wait_while_held(shared, worker):  # type: ignore[no-untyped-def]
     store(flights, at + ASLEEP, 1)
     fence()
     if load(flights, at + STATE) == HELD and load(words, STOP) == 0:
-        byte = np.zeros(1, np.int8)
+        byte = stack_array(np.int8, 1)
         _read(shared.pipes[worker, 0], byte.ctypes, 1)
     store(flights, at + ASLEEP, 0)
 
@@ -159,5 +172,6 @@ def wait_while_held(shared, worker):  # type: ignore[no-untyped-def]
 @compiled
 def wake(shared, worker):  # type: ignore[no-untyped-def]
     """Wake a worker that may be asleep; if it is not, the next time that it wants to sleep it wakes at once."""
-    byte = np.zeros(1, np.int8)
+    byte = stack_array(np.int8, 1)
+    byte[0] = 0
     _write(shared.pipes[worker, 1], byte.ctypes, 1)

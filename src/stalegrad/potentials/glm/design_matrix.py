@@ -20,7 +20,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from stalegrad._internal.errors import ArgumentError
-from stalegrad._internal.jit import compiled, inlined
+from stalegrad._internal.jit import UNCOUNTED, compiled, inlined, lean
 from stalegrad._internal.prefetch import prefetch
 from stalegrad._internal.stack import stack_array
 from stalegrad._internal.types import Array, IntArray
@@ -128,7 +128,7 @@ def accumulate(matrix: Any, n_columns: int, weights: Array, indices: IntArray, o
     raise NotImplementedError
 
 
-@overload(margins)
+@overload(margins, jit_options=UNCOUNTED)
 def _margins(matrix, n_columns, theta, indices, out):  # type: ignore[no-untyped-def]
     def dense(matrix, n_columns, theta, indices, out):  # type: ignore[no-untyped-def]
         constant = theta[n_columns] if theta.shape[0] > n_columns else theta.dtype.type(0)
@@ -168,7 +168,7 @@ def _margins(matrix, n_columns, theta, indices, out):  # type: ignore[no-untyped
     return _form(matrix, dense, sparse, ones)
 
 
-@overload(accumulate)
+@overload(accumulate, jit_options=UNCOUNTED)
 def _accumulate(matrix, n_columns, weights, indices, out):  # type: ignore[no-untyped-def]
     def dense(matrix, n_columns, weights, indices, out):  # type: ignore[no-untyped-def]
         for j in range(indices.shape[0]):
@@ -218,7 +218,7 @@ def _with_spare_column(n_columns, values):  # type: ignore[no-untyped-def]
     return copy
 
 
-@njit
+@lean
 def _accumulate_intercept(n_columns, weights, out):  # type: ignore[no-untyped-def]
     if out.shape[0] > n_columns:
         total = weights.dtype.type(0)

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from stalegrad._internal.jit import compiled
+from stalegrad._internal.jit import compiled, lean
 from stalegrad.kernels.noise.philox import MAX_COUNT, MAX_WORKERS, Stream, philox, worker_counter
 
 SUBSET, REPLACEMENT, RESHUFFLE, IN_ORDER = range(4)
@@ -52,7 +52,7 @@ def room(code, n_data, batch_size):  # type: ignore[no-untyped-def]
     return np.empty(words + 1, np.uint64), np.empty(slots, np.uint32)
 
 
-@njit
+@lean
 def minibatch(code, n_data, key0, key1, chain, repeat, worker, count, words, table, out):  # type: ignore[no-untyped-def]
     """As :func:`draw`, for compiled callers, who have made :func:`room` before."""
     size = out.shape[0]
@@ -79,7 +79,7 @@ def minibatch(code, n_data, key0, key1, chain, repeat, worker, count, words, tab
         _part_of_permutation(n_data, words, start, out)
 
 
-@njit
+@lean
 def _random_words(key0, key1, counter, n, words):  # type: ignore[no-untyped-def]
     for block in range((n + 1) // 2):
         a, b, c, d = philox(np.uint64(block), counter[0], counter[1], counter[2], key0, key1)
@@ -93,7 +93,7 @@ def _below(word, bound):  # type: ignore[no-untyped-def]
     return ((word >> _32) * bound + (((word & _LOW) * bound) >> _32)) >> _32
 
 
-@njit
+@lean
 def _subset(n_data, words, table, out):  # type: ignore[no-untyped-def]
     """Floyd: for each j from N−J to N−1 take a uniform t of 0…j, or j itself if t is taken already.
 
@@ -120,7 +120,7 @@ def _subset(n_data, words, table, out):  # type: ignore[no-untyped-def]
         out[i] = np.int64(t)
 
 
-@njit
+@lean
 def _part_of_shuffle(n_data, words, order, start, out):  # type: ignore[no-untyped-def]
     """Places start, start + 1, … of a Fisher-Yates shuffle, which is not carried on beyond them."""
     for i in range(n_data):
@@ -132,7 +132,7 @@ def _part_of_shuffle(n_data, words, order, start, out):  # type: ignore[no-untyp
             out[i - start] = order[i]
 
 
-@njit
+@lean
 def _part_of_permutation(n_data, words, start, out):  # type: ignore[no-untyped-def]
     """Places start, start + 1, … of the permutation that the words are the key of.
 
