@@ -15,10 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numba import carray, njit, types  # type: ignore[attr-defined]
 
-from stalegrad._internal.borrowed import borrowed
 from stalegrad._internal.jit import compiled, is_compiled
 from stalegrad._internal.native_calls import call_with_one, call_with_three, pointer
-from stalegrad._internal.stack import stack_array
 from stalegrad._internal.types import IntArray
 from stalegrad.engines import message as m
 from stalegrad.engines.checksum import of_parts
@@ -137,8 +135,8 @@ def exchange(lanes, native, chain, segment, largest, begun, progress):  # type: 
         begun: when the run began, in nanoseconds.
         progress: version, rows written and the entry of the next draw; afterwards as they are then.
     """
-    lanes, native, chain, segment, progress = borrowed((lanes, native, chain, segment, progress))
-    spec, point = stack_array(np.int64, 2), chain.sent[0]
+    spec = np.empty(2, np.int64)
+    point = chain.sent[0]
     n, length = point.shape[0], point.shape[0] * point.itemsize
     first = last = nanoseconds_now(spec)
     while True:
