@@ -7,8 +7,7 @@ for its step, and a posterior that no step suits. The last three look like runs,
 """
 
 # %%
-# A logistic regression of which we know the answer: 400,000 updates with a tiny step would give the same as the
-# healthy run, whose numbers were all found by the warm-up.
+# A logistic regression, with all numbers of the sampler found by the warm-up.
 
 import os
 
@@ -38,7 +37,7 @@ print(too_long.diagnose(model))
 
 # %%
 # **Gradients that are too old for their step.** The same sampler with a step that is harmless when gradients are
-# fresh, and twelve workers.
+# fresh, and sixteen workers.
 
 too_stale = sg.sample(model, sg.SGLD(step_size=5e-5), workers=16, burn_in=STEPS // 4, **settings)
 print(too_stale.diagnose(model))
