@@ -72,5 +72,5 @@ for axis, run, title in zip(
     axis.set(title=f"{title}\nvariance × {draws.var() / reference.var():.2f}", xlabel="θ₀", yticks=[])
 v, x = narrow.draws.reshape(-1, 2).T
 axes[3].plot(x[::10], v[::10], ".", ms=1.5, color="#c44e52")
-axes[3].set(title="a funnel\nthe neck is never entered", xlabel="x", ylabel="v", xlim=(-30, 30), ylim=(-9, 9))
+axes[3].set(title="a funnel\nno step suits neck and mouth", xlabel="x", ylabel="v", xlim=(-30, 30), ylim=(-9, 9))
 plt.show()
