@@ -285,7 +285,7 @@ def escape(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: l
     for number, line in enumerate(lines):
         lines[number] = line = re.sub(r"^(\s*(?::\w+ [\w*\\]+:|\*)? *)([^\W\d_])\.(?= |$)", r"\1\\\2.", line)
         in_formula = line.lstrip().startswith(".. math::") or (in_formula and bool(line.strip()))
-        if "|" in line and not in_formula and not line.lstrip().startswith((">>>", "...", "+", "|")):
+        if "|" in line and not in_formula and not line.lstrip().startswith((">>>", "...", "+", "| ")):
             parts = re.split(r"(``.*?``|:\w+:`[^`]*`)", line)
             lines[number] = "".join(part if odd % 2 else part.replace("|", r"\|") for odd, part in enumerate(parts))
 
