@@ -72,8 +72,8 @@ for size in SIZES:
         kernel = sg.SGHMC(step_size=5e-3, friction=5.0, integrator="splitting")
         run = sg.sample(potential, kernel, steps=STEPS, workers=2, burn_in=STEPS // 3, thin=20, seed=0, progress=False)
         scores = run.predict(potential.predictive(test)).scores(data.test_y)
-        losses[name].append(-scores.log_likelihood)
-        print(f"{size:4d} images, {name}: test loss {-scores.log_likelihood:.3f}, accuracy {scores.accuracy:.3f}")
+        losses[name].append(-scores.mean_log_likelihood)
+        print(f"{size:4d} images, {name}: test loss {-scores.mean_log_likelihood:.3f}, accuracy {scores.accuracy:.3f}")
 untouched = -potential.log_likelihood(potential.initial(), test, data.test_y).mean()
 print(f"the network as it was: test loss {untouched:.3f}")
 

@@ -76,7 +76,7 @@ for name, inputs in (("test images", test), ("turned by 90°", turned)):
     predict = potential.predictive(inputs)
     point, average = predict(potential.initial()), run.predict(predict)
     shown[name] = entropy(point), entropy(average.probabilities)
-    wrong = "" if name != "test images" else f", log-likelihood {average.scores(data.test_y).log_likelihood:.4f}"
+    wrong = "" if name != "test images" else f", log-likelihood {average.scores(data.test_y).mean_log_likelihood:.4f}"
     print(f"{name}: mean entropy {shown[name][0].mean():.3f} optimised, {shown[name][1].mean():.3f} averaged{wrong}")
 point_likelihood = potential.log_likelihood(potential.initial(), test, data.test_y).mean()
 print(f"log-likelihood of the optimised network: {point_likelihood:.4f}")
