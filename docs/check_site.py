@@ -74,6 +74,7 @@ def main() -> int:
     print(f"{len(found):7,} broken")
     for line in found:
         print(f"        {line}")
+    print(f"The site begins at {root / 'index.html'}")
     return bool(found)
 
 

@@ -19,6 +19,8 @@ PROBED = {
     "eventfd": "systems other than Linux",
     "instance_class": "numba's types of named tuples",
     "last_value": "Python's note of an uncaught exception",
+    "logits": "what a user's module gives, such as a transformer of another library",
+    "loss": "what a user's module gives, such as a transformer of another library",
     "log": "what a user gave in place of a tool for metrics, for the error",
     "mallopt": "C libraries other than GNU's",
     "memfd_create": "systems other than Linux",

@@ -217,7 +217,7 @@ class SharedScale(Prior):
 
     @property
     def coefficients(self) -> tuple[float, ...]:
-        """ν and ν ς²."""
+        """ν and ν ς², as compiled code takes them."""
         return self.df, self.df * self.scale**2
 
     def log_density(self, theta: Any) -> Array:

@@ -51,7 +51,7 @@ def test_shards_and_threads_cannot_change_them(dtype):
     whole = _normals(dtype, 1000)
     pieces = np.full_like(whole, np.nan)
     for start, stop in ((TILE * 5, 1000), (0, TILE * 2), (TILE * 2, TILE * 5)):  # any order, any cut at a tile
-        fill(pieces, np.uint64(11), Stream.UPDATE, 0, 0, 0, start, stop)
+        fill(pieces, np.uint64(11), int(Stream.UPDATE), 0, 0, 0, start, stop)
     np.testing.assert_array_equal(pieces, whole)
 
 

@@ -156,8 +156,8 @@ class JaxPotential(FlatPotential):
         batch_size: int | None,
         scheme: str,
         dtype: Any,
-        predict: Predict | None,
-        sample: str | Sequence[str] | None,
+        predict: Predict | None = None,
+        sample: str | Sequence[str] | None = None,
     ) -> None:
         rows, n_data = data_leaves("data", data)
         self._parted = part(params, sample)

@@ -98,11 +98,11 @@ class BFloat16(Packing):
         return out
 
     def packed_bytes(self, size: int, itemsize: int = 4) -> int:
-        """Two a parameter."""
+        """Two bytes for each of the parameters."""
         return 2 * size
 
     def pack(self, values: Array, out: Array) -> None:
-        """Upper halves."""
+        """Write the upper halves of the numbers."""
         packing.pack_bfloat16(values, out.view(np.uint16))
 
     def unpack(self, packed: Array, out: Array) -> None:
@@ -123,7 +123,7 @@ class Int8(Packing):
         return size + 2 * packing.blocks_of(size)
 
     def pack(self, values: Array, out: Array) -> None:
-        """Exponents, then whole numbers."""
+        """Write the exponents of all blocks, then the whole numbers."""
         packing.pack_int8(values, *packing.int8_parts(out, len(values)))
 
     def unpack(self, packed: Array, out: Array) -> None:

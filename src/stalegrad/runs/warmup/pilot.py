@@ -7,7 +7,6 @@ from math import ceil, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import chi2
 
 from stalegrad._internal.errors import GradientError
 from stalegrad._internal.progress_bar import Report
@@ -262,6 +261,8 @@ def _look(draws: Array) -> _Seen:
     total = within * (count - 1) / count + between
     excess = float(np.max(between / np.maximum(within, 1e-300)))
     if not dense:  # the largest of thousands: what chance makes of it is no disagreement
+        from scipy.stats import chi2  # it takes a while to import
+
         excess /= float(chi2.isf(_CHANCE / size, chains - 1)) / (chains - 1)
     rhat = float(np.sqrt((count - 1) / count + excess))
     # variance of chain means: total/count · integrated time

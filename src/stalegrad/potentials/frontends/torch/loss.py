@@ -232,7 +232,7 @@ class CustomLoss:
         return found
 
     def distribution(self, output: Any) -> Any:
-        """Not known."""
+        """Not known: the loss is a function of the user's."""
         problem = "is a function, which does not say what the outputs mean"
         remedy = (
             "Say it: predictive(X, predict=...), from outputs to probabilities (rows, K) or a pair (mean, variance)."
