@@ -200,8 +200,8 @@ def measured_rates(settings: Settings, model: Posterior, report: Report) -> dict
     for w in range(2, min(available_cores(), settings.max_workers) + 1):
         report(f"timing {w} workers", 0.0)
         measured.append(measure_times(potential, kernel, w, engine, steps=settings.timed_steps).updates_per_second)
-    for w in settings.workers:
-        report(f"timing {w} slowed workers", 0.0)
+    for done, w in enumerate(settings.workers, 1):
+        report(f"timing {w} slowed workers", done / len(settings.workers))
         steps = max(4 * w, round(w * settings.slowed_seconds / pause))
         slowed.append(measure_times(potential, kernel, w, engine, steps=steps, slowed=pause).updates_per_second)
     simulated = simulated_rates(
