@@ -85,8 +85,8 @@ for name, share in results.items():
     print(f"{name:10} {' '.join(f'{value:.2f}' for value in share)}   modes found: {np.count_nonzero(share > 0.01)}")
 
 # %%
-# Cycles find all modes and weigh them nearly as the posterior does; the ensemble finds them, and weighs them by their
-# basins; the chain knows one.
+# The chain knows one mode. The ensemble has those that its starts led to, weighed by their basins. Cycles get from mode
+# to mode; how near their weights come to the posterior's depends on how many there were: compare the numbers above.
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
 drawn = {"one chain": chain.draws.reshape(-1, 2), "ensemble": ensemble.draws.reshape(-1, 2), "cycles": kept}

@@ -3,7 +3,8 @@
 Every coefficient is z_j λ_j τ with half-Cauchy λ_j and τ: a funnel in each of them. Those of the noise have λ_j that
 the data do not bound above nor below, with tails that are heavy even in the logarithm; those of the signals sit on the
 ridge z_j λ_j = const. NUTS fails on that ridge as on any funnel (R-hat 1.02, 625 divergences in 16,000 draws), so that
-its reference is the same law with the coefficients of the signals centred: β_j itself, whose conditional law is normal.
+its reference, which is still to be made, is the same law with the coefficients of the signals centred: β_j itself,
+whose conditional law is normal.
 """
 
 from typing import Any
