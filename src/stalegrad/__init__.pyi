@@ -31,8 +31,11 @@ from .protocol.architectures import (
 )
 from .protocol.trace import Trace
 from .runs import observers, store
-from .runs.result import Run, RunFailed
-from .runs.sample import load, replay, resume, sample
+from .runs.failures import RunFailed
+from .runs.replay import replay
+from .runs.result import Run
+from .runs.resume import load, resume
+from .runs.sample import sample
 from .runs.warmup.options import Warmup
 from .runs.watch.options import Watch
 

@@ -20,6 +20,7 @@ def own_folder(monkeypatch, request):
     monkeypatch.setenv(files.VARIABLE, str(HERE))
 
 
+@pytest.mark.long
 def test_a9a():
     data = sg.datasets.a9a()
     assert data.X.shape == (32_561, 123)
@@ -31,6 +32,7 @@ def test_a9a():
     assert repr(data) == "Dataset(a9a: train 32,561 × 123, test 16,281 × 123, 2 classes)"
 
 
+@pytest.mark.long
 def test_mnist():
     data = sg.datasets.mnist()
     assert data.X.shape == (60_000, 28, 28)
@@ -41,6 +43,7 @@ def test_mnist():
     assert round(float(data.X.mean() / 255), 5) == 0.13066
 
 
+@pytest.mark.long
 def test_cifar10():
     data = sg.datasets.cifar10()
     assert data.X.shape == (50_000, 3, 32, 32)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from queue import Empty
 
 import pytest
 
@@ -72,18 +73,28 @@ def test_many_writers():
         assert [number for who, number in found if who == writer] == list(range(each))
 
 
+class Late:
+    """A queue in which nothing is ever found at once, and something whenever it is waited for."""
+
+    def empty(self):
+        return True
+
+    def get_nowait(self):
+        raise Empty
+
+    def get(self, timeout):
+        return "late"
+
+
 def test_a_reader_that_waited_long_sleeps_at_once(monkeypatch):
     """Spinning for ever would hang here: after a long wait nobody spins, and no signal is needed."""
     inbox = Inbox()
-    inbox._brief = True
+    inbox._brief, inbox._queue = True, Late()
+    monkeypatch.setattr(module, "BRIEF", 0)  # every wait is a long one, however busy the machine is
     monkeypatch.setattr(module, "SPINS", 200)
-    timer = threading.Timer(0.05, inbox.put, ["late"])
-    timer.start()
     assert inbox.get(timeout=60) == "late"
     monkeypatch.setattr(module, "SPINS", 10**12)
-    timer = threading.Timer(0.05, inbox.put, ["later"])
-    timer.start()
-    assert inbox.get(timeout=60) == "later"
+    assert inbox.get(timeout=60) == "late"
 
 
 def test_what_comes_between_a_look_and_a_wait_is_seen():

@@ -117,6 +117,7 @@ def failing_at(function, call):
     [(os, "memfd_create", 2), (os, "ftruncate", 2), (os, "eventfd", 1), (os, "eventfd", 3), (subprocess, "Popen", 1),
      (pools.socket, "socketpair", 1), (threading.Thread, "start", 1)],
 )  # fmt: skip
+@pytest.mark.long
 def test_a_start_that_fails_leaves_nothing_behind(place, name, call, no_collection, monkeypatch):
     sample(small_model())
     before = held()

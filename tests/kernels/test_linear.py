@@ -67,6 +67,7 @@ def test_what_is_not_linear_is_refused():
         Curved(step_size=0.1).recursion(0.1, 0, DIRECTION)
 
 
+@pytest.mark.long
 def test_auto_finds_a_step_for_a_sampler_of_ones_own(own):
     model = sg.potentials.GaussianMean(np.random.default_rng(0).normal(size=(200, 3)), batch_size=200)
     run = sg.sample(model, own(friction=2.0), steps=4000, workers=2, engine="inline", progress=False)

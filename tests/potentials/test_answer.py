@@ -40,7 +40,7 @@ def test_by_default_it_is_the_gradient_on_the_minibatch():
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
+@pytest.mark.parametrize("engine", ["inline", "threads", pytest.param("processes", marks=pytest.mark.long)])
 def test_a_run_whose_answers_have_addresses_replays(engine):
     model, kernel = Signed(), sg.SGLD(step_size=0.002)
     run = sg.sample(model, kernel, steps=120, servers=2, workers=3, seed=7, engine=engine, progress=False)

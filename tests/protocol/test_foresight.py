@@ -103,7 +103,7 @@ class TestTheLaw:
 class TestTheBits:
     ARCHITECTURE = sg.StaleGradients(linear=20.0, look_ahead="auto")
 
-    @pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
+    @pytest.mark.parametrize("engine", ["inline", "threads", pytest.param("processes", marks=pytest.mark.long)])
     @pytest.mark.parametrize("name", ["SGLD", "SGHMC", "UBU"])
     def test_replay(self, engine, name):
         kernel = KERNELS[name].with_step_size(0.002 if name == "SGLD" else 0.02)
@@ -221,7 +221,7 @@ class TestTaming:
         assert second_moments(kernel, None, 8, repeats=2, steps=500).min() > 1e9
         assert second_moments(kernel, sg.StaleGradients(tame=0.1), 8, repeats=2).max() < 50
 
-    @pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
+    @pytest.mark.parametrize("engine", ["inline", "threads", pytest.param("processes", marks=pytest.mark.long)])
     def test_replay_with_steps_that_change(self, engine):
         kernel = sg.SGHMC(step_size=sg.schedules.Polynomial(0.02, 1.0, 0.3), friction=5.0)
         architecture = sg.StaleGradients(tame=0.05, linear=20.0, look_ahead="auto")

@@ -98,6 +98,7 @@ def test_eight_simulated_workers_two_chains_and_a_schedule():
     assert made.trace.chains[0].staleness.max() > 8  # beyond the smallest ring, so that the run had to enlarge it
 
 
+@pytest.mark.long
 def test_dropped_gradients():
     made = check(workers=5, max_staleness=4, engine=sg.engines.Inline(compute=LogNormal(1.0, 0.7)))
     assert made.trace.chains[0].steps < len(made.trace.chains[0])
@@ -285,6 +286,7 @@ class OwnInPython(Own):
         return super().point(state)
 
 
+@pytest.mark.long
 def test_own_kernels():
     check(kernel=Own(step_size=1e-2))
     run(kernel=Branching(step_size=1e-3), scanned=False)

@@ -134,6 +134,7 @@ class TestFailedWrite:
 
 
 class TestDamage:
+    @pytest.mark.long
     def test_a_flipped_byte_anywhere_is_noticed_or_harmless(self, tmp_path):
         """Harmless are the few bytes of a zip file that say nothing about its contents, such as dates."""
         trace = recorded()

@@ -18,6 +18,7 @@ def same_bits(one, other):
     return one.tobytes() == other.tobytes()
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_bits_here_and_in_another_process(fresh_python):
     here = digests()
     assert here == digests()

@@ -160,9 +160,12 @@ def test_rates_and_times_left_are_those_of_this_session(monkeypatch):
     monkeypatch.setattr(progress.time, "perf_counter", lambda: clock[0])
     clock, chain = [0.0], status()
     display = Progress([chain], steps=100, file=io.StringIO())
-    assert "0 gradients/s · time left ?" in display.line()
+    told = "0 gradients/s · time left ? (no gradient yet: workers start, and code is compiled where it is new)"
+    assert told in display.line()
+    assert "no gradient yet" in str(display.table().caption)
     clock[0] = 2.0
     for _ in range(10):
         chain.count(1, True)
     assert " 60%" in display.line()
     assert "· 5 gradients/s · time left 0:08" in display.line()
+    assert display.table().caption is None

@@ -54,7 +54,7 @@ def test_without_heat_it_is_the_cold_chain_and_with_it_that_of_the_temperature(n
             np.testing.assert_array_equal(array, constant.snapshot()[name_])
 
 
-@pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
+@pytest.mark.parametrize("engine", ["inline", "threads", pytest.param("processes", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["cycles", "optimise, then sample"])
 def test_every_engine_replays(name, engine):
     run = sg.sample(gaussian(), KERNELS[name], steps=60, workers=2, seed=1, engine=engine, progress=False)
@@ -62,6 +62,7 @@ def test_every_engine_replays(name, engine):
 
 
 @pytest.mark.parametrize("name", ["cycles", "optimise, then cycles"])
+@pytest.mark.long
 def test_compiled_blocks_keep_and_make_the_same(name, monkeypatch):
     one_by_one = sample(gaussian(), KERNELS[name], steps=60, workers=3, thin=2, engine=RANDOM_ORDER)
     monkeypatch.setattr(executor, "WORTH_A_BLOCK", 1)

@@ -16,14 +16,15 @@ def progress_bar(console: Any = None, *, shown: bool = True) -> Iterator[Report]
         console: where to, one of rich's; None for standard error.
         shown: whether to show anything.
     """
-    if not shown:
+    if shown:
+        from rich.console import Console  # it takes a while to import
+        from rich.progress import Progress, TimeElapsedColumn
+
+        console = console or Console(stderr=True)
+    if not shown or not console.is_terminal:  # rich ends even a bar that it does not show with a new line, up to 14.0
         yield lambda what, share: None
         return
-    from rich.console import Console  # it takes a while to import
-    from rich.progress import Progress, TimeElapsedColumn
-
-    console = console or Console(stderr=True)
     columns = (*Progress.get_default_columns()[:-1], TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("starting", total=1.0)
         yield lambda what, share: progress.update(task, description=what, completed=share)

@@ -18,6 +18,11 @@ class Dataset:
         y_test: their labels.
         classes: names of the labels, in the order of their values.
         page: where it comes from, with its licence and how to cite it.
+
+    >>> import numpy as np
+    >>> X, y = np.zeros((100, 3)), np.zeros(100, int)
+    >>> Dataset("coins", X[:80], y[:80], X[80:], y[80:], classes=("tails", "heads"), page="")
+    Dataset(coins: train 80 × 3, test 20 × 3, 2 classes)
     """
 
     name: str

@@ -72,6 +72,9 @@ class Event:
         worker: its number; None for the server itself.
         kind: ``"raised"``, ``"died"``, ``"hung"`` or ``"refused"`` (its gradient was unusable).
         details: the worker's own traceback, the signal that ended it, or why its gradient was refused.
+
+    >>> Event(time=12.5, chain=0, worker=3, kind="died", details="it was killed by SIGKILL").kind
+    'died'
     """
 
     time: float

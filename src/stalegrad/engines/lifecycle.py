@@ -128,6 +128,15 @@ class Lifecycle:
         chain: the number of the server's chain, for reasons.
         needs_all: whether each worker has something that no other can take over, such as a shard of the data: then
             no worker is given work before all are ready, and the chain ends with the first that is given up.
+
+    >>> workers = Lifecycle(2, FaultPolicy(restarts=3))
+    >>> workers.begin(now=0.0)
+    [0, 1]
+    >>> workers.ready(0, now=0.1)
+    [0]
+    >>> workers.assigned(0, now=0.1)
+    >>> workers.failed(0, "raised", "a traceback", now=0.5)
+    Replace(fault=Fault(worker=0, kind='raised', details='a traceback'), incarnation=1)
     """
 
     def __init__(self, workers: int, policy: FaultPolicy, chain: int = 0, *, needs_all: bool = False) -> None:

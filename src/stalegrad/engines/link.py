@@ -40,7 +40,11 @@ Arrival = Ready | Delivery | Failure
 
 
 class LastSeen(NamedTuple):
-    """How many seconds ago a worker's last message or heartbeat came."""
+    """How many seconds ago a worker's last message or heartbeat came.
+
+    >>> [seen.worker for seen in (LastSeen(0, 0, age=0.2), LastSeen(1, 0, age=31.0)) if seen.age > 30]
+    [1]
+    """
 
     worker: int
     incarnation: int

@@ -27,7 +27,12 @@ log = logging.getLogger("stalegrad")
 
 
 class WorkersLost(StalegradError, RuntimeError):
-    """All workers of a chain have failed too often in a row."""
+    """All workers of a chain have failed too often in a row.
+
+    >>> import stalegrad as sg
+    >>> issubclass(WorkersLost, sg.StalegradError)
+    True
+    """
 
 
 class ServerLike(Protocol):

@@ -20,7 +20,13 @@ def available_cores() -> int:
 
 
 class Team(Protocol):
-    """The processes that call :func:`stalegrad.sample` together, each executing the same script."""
+    """The processes that call :func:`stalegrad.sample` together, each executing the same script.
+
+    >>> import stalegrad as sg
+    >>> team = sg.engines.Threads().team(servers=1, workers=4)
+    >>> team.leads, team.workers
+    (True, 4)
+    """
 
     @property
     def leads(self) -> bool:

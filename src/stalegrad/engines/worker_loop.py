@@ -42,6 +42,24 @@ def run_worker(link: WorkerLink, slow: float = 0.0) -> None:
     Args:
         link: to the server, or to several.
         slow: extra seconds for each gradient, to study stragglers.
+
+    >>> import numpy as np
+    >>> import stalegrad as sg
+    >>> class Twice:  # a link that asks for two gradients and sends nothing anywhere
+    ...     def __init__(self, worker):
+    ...         self.point, self.gradient = np.zeros((2, 1, worker.potential.size), worker.potential.dtype)
+    ...         self.work = [Work(worker, count, self.point, self.gradient) for count in (1, 0)]
+    ...         self.delivered = 0
+    ...     def receive(self):
+    ...         return self.work.pop() if self.work else None
+    ...     def deliver(self, nanoseconds):
+    ...         self.delivered += 1
+    ...     def fail(self, details):
+    ...         raise RuntimeError(details)
+    >>> link = Twice(Worker(sg.testing.small_model(), seed=0, chain=0, worker=0))
+    >>> run_worker(link)
+    >>> link.delivered, bool(link.gradient.any())
+    (2, True)
     """
     while (work := link.receive()) is not None:
         worker, count, point, gradient = work

@@ -32,7 +32,7 @@ from stalegrad.experiments.verdicts import Verdict, all_of, below, within
 from stalegrad.kernels import SGLD
 from stalegrad.potentials import GaussianMean
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.sample import replay
+from stalegrad.runs.replay import replay
 from stalegrad.theory import mse_rate, stale_sgld, stale_step_size
 
 

@@ -56,7 +56,7 @@ from stalegrad.experiments.verdicts import CANNOT_TELL, Verdict, all_of, within
 from stalegrad.kernels import SGLD
 from stalegrad.planning.scaling import updates_per_second
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.sample import replay
+from stalegrad.runs.replay import replay
 from stalegrad.theory import stability_limit
 
 CLUSTER = Machine(gradient=5e-3, variation=0.2, update=2e-5, latency=5e-5, bandwidth=1.25e8)

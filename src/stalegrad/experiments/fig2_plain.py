@@ -21,7 +21,7 @@ from stalegrad.experiments.times import Machine
 from stalegrad.kernels import SGLD
 from stalegrad.potentials import Logistic
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.sample import replay
+from stalegrad.runs.replay import replay
 
 _BLOCK = 25  # repetitions in one compiled pass
 

@@ -25,7 +25,7 @@ from stalegrad.experiments.staleness_rules import RULES, factors
 from stalegrad.kernels import SGLD
 from stalegrad.potentials import GaussianMean, Potential
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.sample import replay
+from stalegrad.runs.replay import replay
 
 CLUSTERS: dict[str, tuple[int, Law | float]] = {
     "9 equal": (9, 1.0),

@@ -235,7 +235,12 @@ class Kernel(Declared, ABC):
 
 
 def initial_momentum(position: Array, temperature: float, address: Address) -> Array:
-    """q ~ N(0, T I), the stationary law of the momentum."""
+    """q ~ N(0, T I), the stationary law of the momentum.
+
+    >>> q = initial_momentum(np.zeros((1, 10_000)), 4.0, Address(seed=0, chain=0, update=0))
+    >>> q.shape, round(float(q.std()), 1)
+    ((1, 10000), 2.0)
+    """
     momentum = start_normals(position, address)
     momentum *= momentum.dtype.type(np.sqrt(temperature))
     return momentum

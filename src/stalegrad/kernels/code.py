@@ -12,15 +12,18 @@ _HOMES = {"step_size": "sg.schedules.", "metric": "sg.metrics."}
 
 
 def kernel_code(kernel: Mapping[str, Any]) -> str:
-    """The call that makes the kernel of a table.
+    """The call that makes the kernel of a table; one of a user's own has its class's name, without that of its module.
 
     >>> kernel_code({"name": "SGLD", "step_size": 0.001, "temperature": 1.0})
     'sg.SGLD(step_size=0.001)'
+    >>> kernel_code({"name": "my_kernels:Own", "step_size": 0.001})
+    'Own(step_size=0.001)'
     """
     if "name" not in kernel:
         return f"...  # {kernel_name(kernel)}"
     given = {k: v for k, v in kernel_settings(kernel).items() if k not in _DEFAULTS or v != _DEFAULTS[k]}
-    return f"sg.{kernel_name(kernel)}({', '.join(f'{k}={_setting(k, v)}' for k, v in given.items())})"
+    _, own, name = kernel_name(kernel).rpartition(":")
+    return f"{'' if own else 'sg.'}{name}({', '.join(f'{k}={_setting(k, v)}' for k, v in given.items())})"
 
 
 def kernel_name(kernel: Mapping[str, Any]) -> str:

@@ -14,7 +14,12 @@ from stalegrad.theory import Direction, LinearRecursion, Staleness, stability_li
 
 @dataclass(frozen=True, kw_only=True)
 class Overdamped(Kernel):
-    """Langevin dynamics of θ alone by Euler's scheme, in a metric at rest."""
+    """Langevin dynamics of θ alone by Euler's scheme, in a metric at rest.
+
+    >>> import stalegrad as sg
+    >>> isinstance(sg.SGLD(), Overdamped), isinstance(sg.SGHMC(), Overdamped)
+    (True, False)
+    """
 
     inertial: ClassVar[bool | None] = False
 
@@ -36,7 +41,14 @@ class Overdamped(Kernel):
 
 @dataclass(frozen=True, kw_only=True)
 class Kinetic(Kernel):
-    """Langevin dynamics of θ and a momentum with a fixed friction B, a number or ``"auto"`` to have it found."""
+    """Langevin dynamics of θ and a momentum with a fixed friction B, a number or ``"auto"`` to have it found.
+
+    >>> import stalegrad as sg
+    >>> isinstance(sg.SGHMC(), Kinetic), isinstance(sg.BAOAB(), Kinetic), isinstance(sg.SGLD(), Kinetic)
+    (True, True, False)
+    >>> round(sg.SGHMC(step_size=0.1, friction=2.0).kept_momentum(0.1), 3)
+    0.8
+    """
 
     friction: float | Literal["auto"] = AUTO
 

@@ -18,7 +18,18 @@ _MOST_COORDINATES = 32  # so many, evenly chosen, are differentiated numerically
 
 
 class Metric(Protocol):
-    """What :class:`stalegrad.SGRLD` asks of a metric."""
+    """What :class:`stalegrad.SGRLD` asks of a metric.
+
+    >>> class Square:  # G = 1 + θ², Γ = 2θ
+    ...     positive = False
+    ...     def inverse(self, theta):
+    ...         return 1 + theta**2
+    ...     def divergence(self, theta):
+    ...         return 2 * theta
+    >>> check_metric(Square(), np.array([[0.0, 2.0]]))
+    >>> inverse_at(Square(), np.array([0.0, 2.0]))
+    array([1., 5.])
+    """
 
     @property
     def positive(self) -> bool:
@@ -89,6 +100,9 @@ def inverse_at(metric: Metric, theta: Array) -> Array:
 
     Raises:
         ArgumentError: it is not positive there.
+
+    >>> inverse_at(ExpandedMean(), np.array([0.5, 2.0]))
+    array([0.5, 2. ])
     """
     inverse = _like(theta, "metric.inverse", metric.inverse(theta))
     bad = ~(inverse > 0)  # NaN is bad as well
@@ -102,7 +116,11 @@ def inverse_at(metric: Metric, theta: Array) -> Array:
 
 
 def divergence_at(metric: Metric, theta: Array) -> Array:
-    """Γ(θ) as an array like θ."""
+    """Γ(θ) as an array like θ.
+
+    >>> divergence_at(ExpandedMean(), np.array([0.5, 2.0]))
+    array([1., 1.])
+    """
     return _like(theta, "metric.divergence", metric.divergence(theta))
 
 
@@ -110,6 +128,8 @@ def check_metric(metric: Any, theta: Array) -> None:
     """Refuse a metric that is not positive at the first row of ``theta``, or whose divergence is not its derivative.
 
     The derivatives of some coordinates are compared with central differences in double precision.
+
+    >>> check_metric(ExpandedMean(), np.array([[0.5, 2.0]]))
     """
     for name in ("inverse", "divergence"):
         if not callable(getattr(metric, name, None)):

@@ -141,7 +141,12 @@ class Changed:
 
 @dataclass(frozen=True)
 class Auto:
-    """A step size that :func:`stalegrad.sample` is to find before it begins, by ``step_size="auto"``."""
+    """A step size that :func:`stalegrad.sample` is to find before it begins, by ``step_size="auto"``.
+
+    >>> import stalegrad as sg
+    >>> sg.SGLD().step_size
+    'auto'
+    """
 
     def __call__(self, l: Any) -> Any:  # noqa: E741
         """Raise: h is not known before it has been found."""

@@ -117,8 +117,11 @@ class TraceBins:
         return widths
 
     def busy_by_lane(self) -> Array:
-        """The share of each bin in which the workers of each lane computed, (lane, bin)."""
-        return np.asarray(self.seconds[:, : self.count] / (self.widths * self.per_lane))
+        """The share of each bin in which the workers of each lane computed, (lane, bin).
+
+        Rows that stand for others make it an estimate, which is never more than all of the time.
+        """
+        return np.asarray(np.minimum(self.seconds[:, : self.count] / (self.widths * self.per_lane), 1.0))
 
     def heat_by_time(self) -> Array:
         """The share of each interval of τ among the gradients of each bin, (bin, interval)."""

@@ -13,6 +13,15 @@ class Worker:
         seed: the run's seed.
         chain: the chain that this worker serves.
         worker: its number within the chain.
+
+    >>> import numpy as np
+    >>> import stalegrad as sg
+    >>> worker = Worker(sg.testing.small_model(), seed=0, chain=0, worker=2)
+    >>> point, first, again = np.zeros((3, 1, 5), worker.potential.dtype)
+    >>> worker.compute(point, 7, first)
+    >>> worker.compute(point, 7, again)
+    >>> bool((first == again).all())  # minibatch number 7 of worker 2, whenever it is asked for
+    True
     """
 
     def __init__(self, potential: Potential, seed: int, chain: int, worker: int) -> None:

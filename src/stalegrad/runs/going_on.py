@@ -9,6 +9,7 @@ from stalegrad._internal.errors import StoreError
 from stalegrad._internal.types import Array
 from stalegrad.kernels import Kernel
 from stalegrad.kernels.schedules import Changed
+from stalegrad.runs.divergence import remembered_step
 from stalegrad.runs.prepare import Prepared
 from stalegrad.runs.store import Info
 from stalegrad.runs.store.chain_arrays import chain_arrays
@@ -23,10 +24,12 @@ _TIMES = 5.0  # as large as usual: no gradient norm of a chain that stays varies
 def raise_diverged_again(info: Info) -> NoReturn:
     """A run that has diverged does so again if it goes on as it was."""
     steps = {_shown(table.get("step_size")) for table in info.record.kernels}
+    better = remembered_step(info.failure)
+    given, typed = ("…", "H") if better is None else (f"{better:g}", f"{better:g}")
     raise StoreError(
         f"{info.path} has diverged at step_size={' and '.join(sorted(steps))}, and would again. Go on from its last "
-        f"good checkpoint with a smaller one: sg.resume({str(info.path)!r}, …, step_size=…), stalegrad resume "
-        f"{info.path} --step-size H"
+        f"good checkpoint with a smaller one: sg.resume({str(info.path)!r}, …, step_size={given}), or\n"
+        f"  stalegrad resume {info.path} --step-size {typed}"
     )
 
 

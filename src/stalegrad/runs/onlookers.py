@@ -4,10 +4,11 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.version import VERSION
 from stalegrad.engines import Job, Outcome
 from stalegrad.runs.prepare import Prepared
@@ -41,6 +42,22 @@ class Onlookers:
     functions: Mapping[str, TestFunction] = field(default_factory=dict)
     observers: Sequence["Observer"] = ()
     watch: "Watch | None" = None
+
+    @classmethod
+    def of(cls, progress: bool, functions: Any, observers: Any, watch: Any) -> "Onlookers":
+        """As the arguments of a run say, checked before anything begins."""
+        seen = cls(progress, _checked_functions(functions))
+        if observers is not None:
+            from stalegrad.runs.observers.tables import check_observers
+
+            seen = replace(seen, observers=check_observers(observers))
+        if watch is not False and watch is not None:
+            from stalegrad.runs.watch.opening import require
+            from stalegrad.runs.watch.options import Watch
+
+            require()
+            seen = replace(seen, watch=Watch.of(watch))
+        return seen
 
     def run(
         self,
@@ -145,3 +162,12 @@ def live_source(
         to_coordinates=None if coordinates is None else coordinates.inverse,
         begun=max((past.seconds for past in job.past), default=0.0),
     )  # fmt: skip
+
+
+def _checked_functions(functions: Any) -> Mapping[str, TestFunction]:
+    if functions is None:
+        return {}
+    if not isinstance(functions, Mapping) or not all(callable(phi) for phi in functions.values()):
+        remedy = 'Give a mapping from name to function of one draw, such as {"loss": test_loss}.'
+        raise ArgumentError("functions", functions, "is not a mapping of functions", remedy)
+    return functions

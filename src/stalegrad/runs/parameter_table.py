@@ -32,8 +32,8 @@ class ParameterTable:
            mean    sd   mcse  ess   rhat
     a       1.5  0.25  0.011  512  1.001
     b[0]     -2     1   0.05  400      –
-    >>> table["mean"]["b[0]"], len(table)
-    (-2.0, 2)
+    >>> table["mean"]["b[0]"], len(table), len(table.head(1))
+    (-2.0, 2, 1)
     """
 
     columns = COLUMNS
@@ -48,6 +48,10 @@ class ParameterTable:
     def __getitem__(self, column: str) -> dict[str, float]:
         """A column, by name of parameter."""
         return dict(zip(self.index, self.values[:, COLUMNS.index(column)].tolist(), strict=True))
+
+    def head(self, rows: int = 5) -> "ParameterTable":
+        """The first rows, as pandas has them."""
+        return ParameterTable(self.index[:rows], self.values[:rows], self.size)
 
     def __str__(self) -> str:
         rows = [["", *COLUMNS]] + [

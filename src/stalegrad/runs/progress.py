@@ -34,6 +34,7 @@ The second argument says whether the run has ended, so that draws of other proce
 _REDRAW = 5.0  # times a second
 _LINE = 5.0  # seconds between plain lines
 _POLL = 0.05  # seconds until a thread that has evaluated every draw looks for new ones
+_STARTING = "no gradient yet: workers start, and code is compiled where it is new"
 _CATCH_UP = 1.0  # seconds after the end of a run for draws that there was no time for
 
 
@@ -201,8 +202,8 @@ class Progress:
                 f"{_mean_staleness(status):.1f}", str(status.staleness_max),
                 f"{self._gradients(chain) / max(seconds, 1e-9):,.0f}", self._time_left(chain, seconds),
             )  # fmt: skip
-        if functions := self._functions():
-            table.caption = Text(printable(functions))
+        if caption := self._functions() or (_STARTING if self._starting else ""):
+            table.caption = Text(printable(caption))
         return table
 
     def line(self) -> str:
@@ -218,9 +219,15 @@ class Progress:
             f"{share:4.0%}", f"{sum(made):,} updates of {len(made)} chain{'s' * (len(made) != 1)}",
             f"{dropped:,} dropped", f"staleness {tau:.1f} (max {largest})",
             f"{sum(map(self._gradients, range(len(made)))) / max(seconds, 1e-9):,.0f} gradients/s",
-            f"time left {self._time_left(slowest, seconds)}",
+            f"time left {self._time_left(slowest, seconds)}{f' ({_STARTING})' * self._starting}",
         ]  # fmt: skip
         return " · ".join(parts + ([functions] if (functions := self._functions()) else []))
+
+    @property
+    def _starting(self) -> bool:
+        """Whether no chain has had a gradient in this session, and there is something to do."""
+        done = all(status.accepted >= self._steps for status in self._statuses)
+        return not done and not any(map(self._gradients, range(len(self._statuses))))
 
     def _gradients(self, chain: int) -> int:
         """Gradients that have reached a chain in this session."""

@@ -26,6 +26,7 @@ from stalegrad.protocol.draws import DrawStats
 from stalegrad.protocol.past import Past
 from stalegrad.protocol.trace import Trace
 from stalegrad.runs.averages import Averages, stored_averages
+from stalegrad.runs.divergence import step_to_try, with_remedy
 from stalegrad.runs.going_on import go_back, lost_chains, raise_diverged_again, where_it_goes_on, with_other_step
 from stalegrad.runs.jobs import JobFile
 from stalegrad.runs.prepare import Kernels, Prepared, chosen_engine, prepare, with_numbers
@@ -197,9 +198,10 @@ class Storage:
         if failure is not None and (outcome.failure is None or isinstance(outcome.failure, StoreError)):
             outcome = replace(outcome, failure=failure)  # the recorder's own words say what the store lacks
         state = "failed" if outcome.failure else "interrupted" if outcome.interrupted else "finished"
+        failed = None if outcome.failure is None else str(outcome.failure)
         if isinstance(outcome.failure, NotFinite):
-            state = "diverged"
-        self._end(state, None if outcome.failure is None else str(outcome.failure), outcome.timing)
+            state, failed = "diverged", with_remedy(str(outcome.failure), step_to_try(self.prepared, outcome))
+        self._end(state, failed, outcome.timing)
         return outcome
 
     def run(self, outcome: Outcome) -> Run:

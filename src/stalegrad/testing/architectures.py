@@ -15,8 +15,10 @@ from stalegrad.protocol.architectures import Architecture, architecture_from_tab
 from stalegrad.protocol.architectures.base import Place
 from stalegrad.protocol.chain import Chain, Each
 from stalegrad.protocol.trace import Trace
+from stalegrad.runs.replay import replay
 from stalegrad.runs.result import Run
-from stalegrad.runs.sample import load, replay, resume, sample
+from stalegrad.runs.resume import load, resume
+from stalegrad.runs.sample import sample
 from stalegrad.testing.promises import promise, small_model
 
 

@@ -14,8 +14,10 @@ from stalegrad.engines.hostile_network import HostileNetwork
 from stalegrad.kernels import SGHMC, SGLD, Kernel
 from stalegrad.potentials import control_variates, svrg
 from stalegrad.protocol.architectures import Architecture, Downpour, Elastic, Shards, StaleGradients, WorkerNoise
-from stalegrad.runs.result import Run, RunFailed
-from stalegrad.runs.sample import replay, sample
+from stalegrad.runs.failures import RunFailed
+from stalegrad.runs.replay import replay
+from stalegrad.runs.result import Run
+from stalegrad.runs.sample import sample
 from stalegrad.testing.faulty_model import FaultyModel
 from stalegrad.testing.kernels import example_kernels
 from stalegrad.testing.promises import promise, small_logistic, small_model
@@ -57,6 +59,9 @@ def check_engine(
         workers: the numbers of workers a server to try.
         steps: updates of each chain.
         folder: an empty one that all these processes see; None makes one for a single process.
+
+    >>> import stalegrad as sg
+    >>> check_engine(sg.engines.Inline(), servers=(1,), workers=(2,), steps=30)
     """
     for s in servers:
         for w in workers:
@@ -148,7 +153,11 @@ def check_shards(engine: Engine, *, steps: int) -> None:
 
 
 def check_architectures(engine: Engine, *, steps: int) -> None:
-    """Every architecture that any number of workers can make: a run replays bit for bit from what its trace says."""
+    """Every architecture that any number of workers can make: a run replays bit for bit from what its trace says.
+
+    >>> import stalegrad as sg
+    >>> check_architectures(sg.engines.Inline(), steps=30)
+    """
     potential = small_model()
     for architecture, kernel in (*((each, _LANGEVIN) for each in ARCHITECTURES), (FORESEEING, _SPLITTING)):
         run = sample(
@@ -181,6 +190,9 @@ def check_hostile_network(engine: Engine, *, steps: int) -> None:
     """Messages that get lost, late, repeated, reordered and damaged: the run completes and replays bit for bit.
 
     Of the engines whose messages travel, and that can be put over such a network (``Engine.over``).
+
+    >>> import stalegrad as sg
+    >>> check_hostile_network(sg.engines.Inline(), steps=30)  # nothing travels there: there is nothing to check
     """
     hostile = engine.over(HOSTILE)
     if hostile is None:
@@ -200,7 +212,12 @@ def check_hostile_network(engine: Engine, *, steps: int) -> None:
 
 
 def check_faults(engine: Engine, *, steps: int, folder: Path) -> None:
-    """A worker that raises or sends NaN is reported and replaced; if all fail for good, the draws so far are kept."""
+    """A worker that raises or sends NaN is reported and replaced; if all fail for good, the draws so far are kept.
+
+    >>> import stalegrad as sg
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     check_faults(sg.engines.Threads(), steps=60, folder=Path(folder))
+    """
     if not engine.has_workers:
         return  # there are no workers to fail
     kernel = _SPLITTING

@@ -21,6 +21,14 @@ class FaultyModel(Potential):
         counter: a file whose length counts the calls.
         faults: call number to ``"raise"``, ``"nan"``, ``"kill"`` or ``"hang"``.
         seconds: how long a good gradient takes.
+
+    >>> import tempfile
+    >>> import stalegrad as sg
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = FaultyModel(Path(folder) / "calls", {20: "raise", 40: "nan"}, seconds=0.0)
+    ...     run = sg.sample(model, sg.SGLD(step_size=1e-3), steps=60, workers=1, engine="threads", progress=False)
+    >>> [event.kind for event in run.events]
+    ['raised', 'refused']
     """
 
     def __init__(self, counter: Path, faults: Mapping[int, str], seconds: float = 0.001) -> None:

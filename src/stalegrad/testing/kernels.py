@@ -19,7 +19,8 @@ from stalegrad.kernels import SAMPLERS, Address, Kernel, kernel_from_table, kern
 from stalegrad.kernels.noise import TILE
 from stalegrad.potentials import GaussianMean, Potential, natural
 from stalegrad.protocol.chain import Chain
-from stalegrad.runs.sample import replay, sample
+from stalegrad.runs.replay import replay
+from stalegrad.runs.sample import sample
 from stalegrad.testing.promises import promise
 from stalegrad.theory import Direction
 

@@ -10,7 +10,8 @@ from stalegrad._internal.types import Array
 from stalegrad.kernels import SGLD, Kernel
 from stalegrad.potentials import Potential
 from stalegrad.potentials.address import GradientAddress
-from stalegrad.runs.sample import replay, sample
+from stalegrad.runs.replay import replay
+from stalegrad.runs.sample import sample
 from stalegrad.testing.promises import promise
 
 _BATCHES = 1000  # minibatches behind the mean that is compared with the full gradient

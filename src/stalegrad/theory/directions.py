@@ -14,6 +14,11 @@ class Direction(NamedTuple):
         owned: a, the part of the curvature that the server owns and that is therefore never stale.
         ahead: c, if gradients are taken at the point where the chain is expected to be, α θ + c q.
         kept: α.
+
+    >>> import stalegrad as sg
+    >>> kernel = sg.SGLD(step_size=0.05)
+    >>> [round(kernel.recursion(0.05, tau, Direction(1.0, noise=2.0)).variance, 3) for tau in (0, 8)]
+    [1.077, 1.628]
     """
 
     curvature: float

@@ -30,21 +30,42 @@ class UnstableRecursion(StalegradError, ArithmeticError):
 
 
 class StateLaw(NamedTuple):
-    """The Gaussian law of the whole state x, in coordinates where the target is centred at 0."""
+    """The Gaussian law of the whole state x, in coordinates where the target is centred at 0.
+
+    >>> from stalegrad.theory import stale_sgld
+    >>> chain = stale_sgld(1.0, 0.1, 2)
+    >>> law = chain.after(chain.start(5.0), 20)
+    >>> law.mean.shape, round(float(law.mean[0]), 2)
+    ((3,), 0.31)
+    """
 
     mean: Array
     covariance: Array
 
 
 class Trajectory(NamedTuple):
-    """E θ_l and Var θ_l for l = 0, 1, …, L."""
+    """E θ_l and Var θ_l for l = 0, 1, …, L.
+
+    >>> from stalegrad.theory import stale_sgld
+    >>> chain = stale_sgld(1.0, 0.1, 2)
+    >>> path = chain.trajectory(chain.start(5.0), 40)
+    >>> path.mean[[0, 10, 40]].round(2), path.variance[[0, 40]].round(2)
+    (array([5.  , 1.3 , 0.02]), array([0.  , 1.29]))
+    """
 
     mean: Array
     variance: Array
 
 
 class FiniteRun(NamedTuple):
-    """Exact quality of φ̂_l = (1/l) Σ_{j=1..l} φ(θ_j), for l = 1, …, L, over the noise and the start."""
+    """Exact quality of φ̂_l = (1/l) Σ_{j=1..l} φ(θ_j), for l = 1, …, L, over the noise and the start.
+
+    >>> from stalegrad.theory import stale_sgld
+    >>> chain = stale_sgld(1.0, 0.1, 2)
+    >>> found = chain.finite_run(chain.start(5.0), 1000)
+    >>> np.allclose(found.mse, found.bias**2 + found.variance), found.bias[[99, 999]].round(3)
+    (True, array([0.35 , 0.035]))
+    """
 
     expectation: Array
     bias: Array

@@ -177,6 +177,7 @@ class TestGradientNoise:
         assert left == pytest.approx(measured.limit / (2 * measured.figure), rel=0.1)
         assert left <= measured.limit / (2 * measured.figure)
 
+    @pytest.mark.long
     def test_size_of_the_noise(self):
         """The variance of the gradient is N²/J · s² (1 − J/N)·N/(N−1), the same in all directions."""
         model = Noisy((1.0,) * 6, 4)

@@ -97,6 +97,7 @@ def express(folder):
     from stalegrad.engines.mpi import express as module
 
     module.WORTH_COMPILING = module.FIRST = 1
+    module._BRIEF, module._FEW = sys.maxsize, 0  # whatever else runs here, every arrival counts as fast and worth it
     run_express, dealt_with = module.Express.run, [0]
 
     def counted(self):

@@ -79,7 +79,7 @@ def test_the_page_says_what_was_measured(fast, stale):
     drawn = pictures.versions(fast, stale, survived())
     text = page(numbers_of(fast, stale), drawn, "out put")
     assert f"{fast.numbers['speedup']:.2f} ×" in text
-    assert "the same bits" in text
+    assert ">same bits<" in text
     assert "400 of 1,000 updates were safe" in text
     assert "no findings in 26 checks" in text
     assert "stalegrad demo --out &#x27;out put&#x27; --steps 1500" in text or "--out 'out put' --steps 1500" in text

@@ -2,17 +2,18 @@
 
 import pickle
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import nnx
 from numpy.testing import assert_allclose
 
 import stalegrad as sg
 from stalegrad.potentials import from_jax
 from stalegrad.potentials.priors import Centred, FlatPrior, Laplace, Normal, SharedScale, StudentT
+
+eqx = pytest.importorskip("equinox")  # both belong to the examples, which ask for a newer JAX than we do
+nnx = pytest.importorskip("flax.nnx")
 
 _rng = np.random.default_rng(8)
 DATA = {"x": _rng.normal(size=(20, 2)).astype(np.float32), "y": _rng.integers(3, size=20)}

@@ -140,7 +140,7 @@ def test_data_are_arguments_of_the_compiled_gradient_and_not_constants():
     assert all(np.size(constant) < 20 for constant in program.consts)
 
 
-@pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
+@pytest.mark.parametrize("engine", ["inline", "threads", pytest.param("processes", marks=pytest.mark.long)])
 def test_runs_on_every_engine_and_replays(engine):
     seen = []
 
@@ -170,7 +170,7 @@ def test_survives_pickling():
 
 
 def test_a_neural_network_with_priors_in_place_of_its_parameters():
-    from flax import linen
+    linen = pytest.importorskip("flax.linen")
     from numpyro.contrib.module import random_flax_module
 
     def network(x, y, subsample_size):

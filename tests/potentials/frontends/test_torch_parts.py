@@ -117,7 +117,7 @@ def test_features_are_kept_only_where_that_is_right(module, sample, reason):
         parts(module, sample, cache=True)
 
 
-@pytest.mark.parametrize("engine", ["threads", "processes"])
+@pytest.mark.parametrize("engine", ["threads", pytest.param("processes", marks=pytest.mark.long)])
 def test_a_run_of_a_head_replays(engine):
     model = parts(convolutional(), "4.*", batch_size=7)
     kernel = sg.SGHMC.from_sgd(lr=0.05, momentum=0.9, n_data=N)

@@ -189,7 +189,7 @@ class TestSVRG:
         assert report.factor > 20
         assert report.reduced_cost == pytest.approx((400 + 9 * 16) / 10)
 
-    @pytest.mark.parametrize("engine", ["threads", "processes"])
+    @pytest.mark.parametrize("engine", ["threads", pytest.param("processes", marks=pytest.mark.long)])
     @pytest.mark.parametrize("fault", ["raise", "nan"])
     def test_lost_gradients_leave_the_replay_exact(self, tmp_path, engine, fault):
         faulty = svrg(FaultyModel(tmp_path / "calls", {31: fault, 64: fault}), refresh=5)
@@ -201,6 +201,7 @@ class TestSVRG:
         again = sg.replay(run.trace, svrg(small_model(), refresh=5), KERNEL)
         np.testing.assert_array_equal(again.draws, run.draws)
 
+    @pytest.mark.long
     def test_a_dead_process_leaves_the_replay_exact(self, tmp_path):
         faulty = svrg(FaultyModel(tmp_path / "calls", {33: "kill"}), refresh=5)
         run = sg.sample(faulty, KERNEL, steps=100, workers=1, seed=7, engine="processes", progress=False)

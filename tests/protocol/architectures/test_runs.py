@@ -34,7 +34,7 @@ def made(name, kernel=SGLD, model=None, **settings):
     return sg.sample(model or small_model(), kernel, architecture=architecture, progress=False, **settings)
 
 
-@pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
+@pytest.mark.parametrize("engine", ["inline", "threads", pytest.param("processes", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", RUNS)
 def test_replay_gives_the_same_bits(name, engine):
     kernel = SGLD if name in NO_MOMENTUM or engine == "inline" else SGHMC

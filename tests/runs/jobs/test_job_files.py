@@ -153,7 +153,7 @@ def test_changes_are_checked_like_the_file(write_job):
         job.changed(engine="smp")
 
 
-@pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
+@pytest.mark.parametrize("engine", ["inline", "threads", pytest.param("processes", marks=pytest.mark.long)])
 def test_the_same_file_serves_every_engine(write_module, write_job, engine):
     """The module lies beside the file; worker processes, which start elsewhere, find it as well."""
     name = write_module(

@@ -53,6 +53,7 @@ def cut_rows(monkeypatch):
     failures=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=8),
     by_column=st.booleans(),
 )
+@pytest.mark.long
 def test_rows_in_any_pieces_are_what_zarr_reads(
     tmp_path_factory, shape, chunk, dtype, pieces, reopened, failures, by_column
 ):

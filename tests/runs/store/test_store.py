@@ -103,7 +103,7 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     np.testing.assert_array_equal(run.draws, again.draws)
 
 
-@pytest.mark.parametrize("engine", ["threads", "processes"])
+@pytest.mark.parametrize("engine", ["threads", pytest.param("processes", marks=pytest.mark.long)])
 def test_a_run_can_be_read_while_it_goes_on(tmp_path, engine):
     model, store = FaultyModel(tmp_path / "calls", {}, seconds=0.003), tmp_path / "x"
     seen = []
@@ -143,7 +143,8 @@ for engine in sys.argv[2:]:
 """
 
 
-@pytest.mark.parametrize("kind", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGINT])
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.long
 def test_a_signal_leaves_a_checkpoint(tmp_path, kind):
     """One run after the other in one process: each signal ends one of them."""
     engines = ("inline", "threads", "processes")

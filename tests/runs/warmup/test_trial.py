@@ -49,5 +49,11 @@ def test_another_mode_is_found_with_how_high_it_is():
     assert found.height == pytest.approx(0.0, abs=0.01)
 
 
+def test_a_part_of_the_data_has_its_mode_elsewhere_and_that_is_no_other_mode():
+    """That of 20,000 of 100,000 data is two standard deviations off in each direction, beyond all draws."""
+    around, shifted = coordinates([0, 0], [1, 1]), Given(lambda theta: theta - 30.0, 2)
+    assert other_mode(shifted, around, DRAWS, seed=0) is None
+
+
 def test_there_is_no_other_mode_where_there_is_one_alone():
     assert other_mode(Given(lambda theta: theta + theta**3, 2), coordinates([0, 0], [1, 1]), DRAWS, seed=0) is None

@@ -109,6 +109,14 @@ def diagnose(
         step_halving: also run everything again at half the step size.
         warmed: whether the coordinates are those of a warm-up, so that leaving them to it is no remedy; those of a
             trace that has coordinates are.
+
+    >>> import stalegrad as sg
+    >>> model = sg.testing.small_model()
+    >>> run = sg.sample(model, sg.SGLD(step_size=0.01), steps=500, workers=4, engine="inline", progress=False)
+    >>> no_momentum = np.full(run.step_sizes.shape, np.nan)
+    >>> findings = diagnose(run.draws, run.trace, run.step_sizes, no_momentum, potential=model)
+    >>> [finding.measurement.name for finding in findings]
+    ['staleness', 'gradient noise', 'step size']
     """
     if 0 in draws.shape[:2]:
         raise ArgumentError("draws", draws.shape, "there are none", "Let the run go beyond its burn-in.")

@@ -21,7 +21,12 @@ from stalegrad.potentials.address import GradientAddress
 
 
 class StepBias(NamedTuple):
-    """What a step size does to E φ, in standard deviations of φ; a number for each φ."""
+    """What a step size does to E φ, in standard deviations of φ; a number for each φ.
+
+    >>> bias = StepBias(value=np.array([0.3, 0.01]), error=np.array([0.05, 0.05]))
+    >>> np.abs(bias.value) > 3 * bias.error
+    array([ True, False])
+    """
 
     value: Array
     """2(φ̂_h − φ̂_{h/2})/sd(φ), for a bias that is proportional to h. Infinite if a chain has overflowed."""
@@ -53,6 +58,15 @@ def coupled_halving(
         steps: updates at h in all.
         seed: of noise, minibatches and staleness.
         chain: names the noise and the minibatches as well.
+
+    >>> import stalegrad as sg
+    >>> model = sg.testing.small_model()
+    >>> start = np.tile(model.initial(), (8, 1))
+    >>> ages = np.array([0.0, 0.0, 1.0])  # every gradient is two updates old
+    >>> settings = {"burn_in": 100, "steps": 400, "seed": 0}
+    >>> bias = coupled_halving(model, sg.SGLD(step_size=0.02), ages, start, np.eye(5), **settings)
+    >>> bias.value.shape, bool(bias.value.mean() > 0)
+    ((5,), True)
     """
     h = float(kernel.schedule(0))
     ages = np.random.Generator(np.random.Philox(key=seed)).choice(len(staleness), size=2 * steps, p=staleness)

@@ -28,6 +28,9 @@ MOST_DRAWS = 2048
 """So many draws of a chain, evenly chosen; fewer where there are more than eight chains."""
 
 
+MODEL_WANTED = "needs the model: give potential="
+"""Why a check was not made of draws alone."""
+
 PARAMETERS = "parameters"
 PREDICTIONS = "predictions"
 _LIVELY = 0.01  # of the largest standard deviation
@@ -246,7 +249,7 @@ class Evidence:
     def model(self) -> Potential:
         """The potential, if it was given, in the coordinates in which the chains ran."""
         if self.potential is None:
-            raise NotChecked("needs the model: give potential=")
+            raise NotChecked(MODEL_WANTED)
         coordinates = self.trace.coordinates
         return self.potential if coordinates is None else InCoordinates(self.potential, coordinates)
 

@@ -30,6 +30,10 @@ class Measurement:
         figure: the number that was compared with the limit.
         limit: where trouble begins.
         what: the figure in words.
+
+    >>> measured = Measurement("agreement", figure=1.4, limit=1.05, what="R-hat is 1.4")
+    >>> measured.figure > measured.limit
+    True
     """
 
     name: str
@@ -48,6 +52,11 @@ class Finding:
         why: why it matters.
         remedy: what helps, in words. The numbers to set are in the recommendation, which is one for all findings.
         advice: what it asks of the next run.
+
+    >>> measured = Measurement("agreement", figure=1.4, limit=1.05, what="R-hat is 1.4")
+    >>> finding = Finding(measured, "serious", why="the chains tell different stories", remedy="Run longer.")
+    >>> finding.severity, finding.measurement.name
+    ('serious', 'agreement')
     """
 
     measurement: Measurement

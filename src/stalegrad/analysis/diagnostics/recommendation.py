@@ -78,6 +78,11 @@ class Recommendation:
         batch_size: of the model's minibatches, if it should be another.
         model: how to rewrite the model, in words; empty if it can stay as it is.
         warmup: whether the kernel's numbers and the coordinates are left to the warm-up.
+
+    >>> import stalegrad as sg
+    >>> advised = Recommendation(settings={"steps": 20_000}, kernels=(sg.SGLD(step_size=1e-3),))
+    >>> advised.arguments
+    {'kernel': SGLD(step_size=0.001, temperature=1.0), 'steps': 20000}
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)

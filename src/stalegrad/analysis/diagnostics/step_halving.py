@@ -24,7 +24,15 @@ Functions = Mapping[str, Callable[[Array], Any]]
 
 
 class Halved(NamedTuple):
-    """A test function at two step sizes; every field has the shape of one φ."""
+    """A test function at two step sizes; every field has the shape of one φ.
+
+    >>> import stalegrad as sg
+    >>> model, kernel = sg.testing.small_model(), sg.SGLD(step_size=0.02)
+    >>> run = sg.sample(model, kernel, steps=2000, burn_in=200, engine="inline", progress=False)
+    >>> found = step_halving(run.draws, run.trace, model, (kernel,), {"θ₀": lambda theta: theta[0]})["θ₀"]
+    >>> found.full.value.shape, bool(abs(found.full.value - found.half.value) < found.spread)
+    ((), True)
+    """
 
     full: Estimate
     """φ̂ at h."""
@@ -78,6 +86,15 @@ def step_halving(
         kernels: of each chain.
         functions: name to test function of one draw.
         most_draws: of each chain on which functions are evaluated.
+
+    >>> import stalegrad as sg
+    >>> model, kernel = sg.testing.small_model(), sg.SGLD(step_size=0.01)
+    >>> run = sg.sample(model, kernel, steps=2000, burn_in=200, workers=4, engine="inline", progress=False)
+    >>> mean, _ = model.posterior()
+    >>> functions = {"spread": lambda theta: float(np.square(theta - mean).sum())}
+    >>> found = step_halving(run.draws, run.trace, model, (kernel,), functions)["spread"]
+    >>> bool(found.full.value > found.half.value)  # the shorter step has the smaller bias
+    True
     """
     count = draws.shape[1]
     every = -(-count // most_draws)

@@ -42,6 +42,11 @@ def long_run_variance(centred: npt.ArrayLike) -> Array:
 
     Args:
         centred: the draws minus the mean to measure from, which need not be the mean of this chain.
+
+    >>> noise = np.random.default_rng(0).standard_normal(100_000)
+    >>> chain = np.convolve(noise, np.ones(10) / 10, mode="valid")  # ten times the variance of its draws: Σ γ_k = 1
+    >>> bool(0.9 < long_run_variance(chain - chain.mean()) < 1.2)
+    True
     """
     z = finite_array("centred", centred, _FLOAT64)
     if z.ndim == 0 or z.shape[0] < LEAST_DRAWS:

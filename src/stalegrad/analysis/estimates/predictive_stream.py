@@ -14,7 +14,13 @@ from stalegrad.analysis.estimates.prediction import PredictiveAverage
 
 
 class DrawPrediction(NamedTuple):
-    """What one draw predicts for every row of some data."""
+    """What one draw predicts for every row of some data.
+
+    >>> draws, step_sizes = np.arange(6.0).reshape(2, 3, 1), np.full((2, 3), 0.1)
+    >>> first = next(predictions(draws, step_sizes, lambda theta: np.array([theta[0], 1 - theta[0]])))
+    >>> first.chain, first.draw, first.weight, first.prediction
+    (0, 0, 0.1, array([0., 1.]))
+    """
 
     chain: int
     draw: int
@@ -39,6 +45,11 @@ def predictions(
         predict: see :meth:`stalegrad.Run.predict`.
         batch: draws that predict gets at once.
         thin: predict with every thin-th draw.
+
+    >>> draws, step_sizes = np.arange(6.0).reshape(2, 3, 1), np.full((2, 3), 0.1)
+    >>> stream = predictions(draws, step_sizes, lambda theta: theta[0] + np.zeros(4), thin=2)
+    >>> [(each.chain, each.draw, float(each.prediction[0])) for each in stream]
+    [(0, 0, 1.0), (1, 0, 4.0)]
     """
     at_once = 1 if batch is None else whole_number("batch", batch, least=1)
     kept, chains = kept_draws(draws, thin), draws.shape[0]
@@ -56,7 +67,13 @@ def predictions(
 def average_predictions(
     draws: Array, step_sizes: Array, predict: Callable[[Array], Any], *, batch: int | None = None, thin: int = 1
 ) -> PredictiveAverage | PredictiveNormal:
-    """All :func:`predictions` averaged with their weights; of normals, if they come as pairs (mean, variance)."""
+    """All :func:`predictions` averaged with their weights; of normals, if they come as pairs (mean, variance).
+
+    >>> draws, step_sizes = np.array([[[0.2], [0.4]]]), np.array([[0.1, 0.1]])
+    >>> average = average_predictions(draws, step_sizes, lambda theta: np.array([[theta[0], 1 - theta[0]]]))
+    >>> average.probabilities.round(2)
+    array([[0.3, 0.7]])
+    """
     classes, normals = PredictiveAverage(), PredictiveNormal()
     for each in predictions(draws, step_sizes, predict, batch=batch, thin=thin):
         if _is_pair(each.prediction):

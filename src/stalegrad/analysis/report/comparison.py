@@ -14,14 +14,14 @@ from stalegrad.analysis.plots import DARK, LIGHT, Quantity, Theme, choose, png
 from stalegrad.analysis.plots.densities import density
 from stalegrad.analysis.plots.quantities import virtual_time
 from stalegrad.analysis.plots.style import Picture, legend_above, picture, plain_label, set_title, style_axes
-from stalegrad.analysis.report.markup import figure, page, paragraph, section, table
-from stalegrad.analysis.report.markup import picture as picture_in_html
+from stalegrad.analysis.report.markup import Versions, figure, page, paragraph, picture_of_any_width, section, table
 from stalegrad.analysis.report.summaries import Summary, largest_rhat, least_ess, summarise
 from stalegrad.analysis.report.text_table import TextTable, minus, rounded
 from stalegrad.analysis.sampled import Sampled
 from stalegrad.protocol.staleness_counts import StalenessCounts
 
 _MOST = 8  # parameters
+_USUAL = ("steps", "servers", "workers", "burn_in", "thin", "seed", "max_staleness")  # shown as defaults, too
 _FAR = 4.0  # standard errors apart from which on two averages are called different
 
 
@@ -59,7 +59,9 @@ def comparison(compared: Sequence[Compared], parameters: Sequence[str] | None = 
     quantities = [first.quantities, *(choose(each.run, None, names).quantities for each in compared[1:])]
     summaries = [tuple(map(summarise, of_run)) for of_run in quantities]
     title = " and ".join(each.name for each in compared)
-    light, dark = (png(_densities(compared, quantities, theme)) for theme in (LIGHT, DARK))
+    drawn = (
+        png(_densities(compared, quantities, theme, columns)) for columns in (2, 1) for theme in (LIGHT, DARK)
+    )  # for wide screens, and for narrow ones
     return page(
         title,
         "\n\n".join([
@@ -68,7 +70,7 @@ def comparison(compared: Sequence[Compared], parameters: Sequence[str] | None = 
             section(
                 "estimates", "What they say", paragraph(first.how), table(_estimates(compared, summaries)),
                 figure(
-                    picture_in_html(light, dark, "Densities of each parameter, a line a run"),
+                    picture_of_any_width(Versions(*drawn), "Densities of each parameter, a line a run"),
                     "The density of each parameter as each run has it. <b>Lines on top of each other</b> are runs that "
                     "agree; a wider line is a run that is hotter: its steps are too long, its gradients too stale, or "
                     "its minibatches too small.",
@@ -158,6 +160,7 @@ def _made(run: Sampled) -> dict[str, Any]:
     if record is None:
         return {}
     table = record.table()
+    table["settings"] = {name: getattr(record.settings, name) for name in _USUAL} | table["settings"]
     kernels = table.pop("kernels")
     table["kernel"] = kernels[0] if all(kernel == kernels[0] for kernel in kernels) else dict(enumerate(kernels))
     table.pop("warmup", None)
@@ -173,12 +176,14 @@ def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return found
 
 
-def _densities(compared: Sequence[Compared], quantities: Sequence[Sequence[Quantity]], theme: Theme) -> Picture:
+def _densities(
+    compared: Sequence[Compared], quantities: Sequence[Sequence[Quantity]], theme: Theme, columns: int
+) -> Picture:
     """A panel a parameter, a line a run."""
     count = len(quantities[0])
-    columns = min(2, count)
+    columns = min(columns, count)
     rows = -(-count // columns)
-    drawn = picture(8.4, 0.6 + 1.9 * rows, theme)
+    drawn = picture(4.2 * max(columns, 1 if count > 1 else 2), 0.6 + 1.9 * rows, theme)
     axes = [drawn.add_subplot(rows, columns, k + 1) for k in range(count)]
     for k, each in enumerate(axes):
         style_axes(each, theme)

@@ -45,6 +45,7 @@ FIRST = 200
 """So many gradients that have come fast are waited for before anything is compiled."""
 _LONGEST = 50_000_000  # nanoseconds in one call; others than workers are polled in between
 _QUIET = 200_000  # nanoseconds without an arrival after which the server loop goes on, and sleeps
+_BRIEF = 2 * _QUIET  # nanoseconds between arrivals at the server loop that come fast
 _FEW = (
     8  # landings of a call that were not worth it; then so many arrivals are left to the server loop, and twice as many
 )
@@ -140,9 +141,6 @@ def exchange(lanes, native, chain, segment, largest, begun, progress):  # type: 
     n, length = point.shape[0], point.shape[0] * point.itemsize
     first = last = nanoseconds_now(spec)
     while True:
-        now = nanoseconds_now(spec)
-        if now - last > _QUIET or now - first > _LONGEST:
-            return QUIET, -1
         found = False
         for worker in range(lanes.shape[0]):
             lane = lanes[worker]
@@ -198,6 +196,9 @@ def exchange(lanes, native, chain, segment, largest, begun, progress):  # type: 
             call_with_one(native.start, lane[SENDING])
             lane[OPEN] = 1
             lane[SINCE] = nanoseconds_now(spec)
+        now = nanoseconds_now(spec)  # after looking: what came while others had the core has come in time
+        if now - first > _LONGEST or (not found and now - last > _QUIET):
+            return QUIET, -1
         if not found:
             _yield_core()
 
@@ -242,7 +243,7 @@ class Express:
         It is compiled beside the server loop, once enough gradients have come fast.
         """
         now = time.clock_gettime_ns(CLOCK)
-        brief, self._arrived = now - self._arrived < 2 * _QUIET, now
+        brief, self._arrived = now - self._arrived < _BRIEF, now
         if not brief:
             return False
         if self._left > 0:

@@ -41,7 +41,14 @@ def _from_block(key0, key1, chain, worker, count):  # type: ignore[no-untyped-de
 
 @dataclass(frozen=True, kw_only=True)
 class Law(ABC):
-    """A law of compute times in seconds."""
+    """A law of compute times in seconds.
+
+    >>> isinstance(Exponential(0.02), Law)
+    True
+    >>> law = Constant(0.02, factors={1: 3.0})
+    >>> [law.seconds(seed=0, chain=0, worker=worker, count=0) for worker in (0, 1)]
+    [0.02, 0.06]
+    """
 
     factors: Factors = ()
 

@@ -107,7 +107,8 @@ def _land(  # type: ignore[no-untyped-def]
     """Under the lock: landing, update, draw, row of the trace, and the new point for whoever may have it."""
     words, flights, at, spec = shared.words, shared.flights, flight(worker), stack_array(np.int64, 2)
     waited = lock(words)
-    locked = nanoseconds_now(spec) if waited else finished
+    # Nothing but the check for NaN lies between an update of few parameters and its gradient: no look at the clock.
+    locked = nanoseconds_now(spec) if waited or ahead.values.shape[0] > 0 else finished
     if load(words, STOP) != 0 or flights[at + INCARNATION] != incarnation:
         unlock(words)
         return STOPPED

@@ -48,13 +48,18 @@ def percent_off(variance: float) -> str:
     return minus(f"{100 * (variance - 1):+.0f} %")
 
 
+def _points(variance: float) -> str:
+    """The same without sign and unit, where it is above 1: for a tile."""
+    return minus(f"{100 * (variance - 1):.0f}")
+
+
 def _facts(numbers: dict[str, Any]) -> list[Fact]:
     speed, stale, survived = numbers["speed"], numbers["staleness"], numbers["survival"]
-    same = "the same bits" if survived["replayed"] else "DIFFERENT BITS"
+    same = "same bits" if survived["replayed"] else "DIFFERENT BITS"
     return [
         Fact(f"{speed['speedup']:.2f} ×", f"the updates a second with two workers, on {numbers['cores']} cores",
              speed["speedup"] < _PAYS),
-        Fact(f"{percent_off(stale['variance']['as they are'])} → {percent_off(stale['variance']['compensated'])}",
+        Fact(f"{_points(stale['variance']['as they are'])} → {_points(stale['variance']['compensated'])} %",
              f"error of variances with gradients {stale['mean_staleness']['as they are']:.0f} updates old: as they "
              "are, and compensated"),
         Fact(same, "when the run that was killed twice is repeated from its trace", not survived["replayed"]),
@@ -66,7 +71,7 @@ def _speed(numbers: dict[str, Any], pictures: dict[str, Versions]) -> str:
     speed = numbers["speed"]
     rows = tuple(
         (
-            f"{w} worker{'s' * (w != 1)}",
+            f"{w}",
             f"{speed['updates_per_second'][str(w)]:,.0f}",
             f"{speed['effective_draws_per_second'][str(w)]:,.0f}",
             f"{speed['variance'][str(w)]:.3f}",
@@ -74,7 +79,7 @@ def _speed(numbers: dict[str, Any], pictures: dict[str, Versions]) -> str:
         for w in (1, 2)
     )
     table = TextTable(
-        "", ("", "updates a second", "effective draws a second", "φ̂ (exact: 1)"), rows, emphasised=1,
+        "", ("workers", "updates a second", "effective draws a second", "φ̂ (exact: 1)"), rows, emphasised=1,
         note="Means of two runs each, which took turns. φ̂ is the variance of a weight over the exact one, averaged "
         "over all weights and draws.",
     )  # fmt: skip

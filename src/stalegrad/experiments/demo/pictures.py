@@ -57,7 +57,7 @@ def draw_speed(speed: Speed, theme: Theme = LIGHT, width: float = WIDE) -> Pictu
     left.axhline(1, color=theme.right, linewidth=1.2, linestyle="--", label="exact")
     left.set_ylim(0.85, 1.2)
     set_title(left, "φ̂: variance of the weights over the exact one", theme)
-    set_title(right, "error of the posterior means, in standard deviations", theme)
+    set_title(right, "error of posterior means, in deviations", theme)
     legend_above(figure, [left], theme)
     return figure
 

@@ -17,13 +17,16 @@ import numpy as np
 from stalegrad._internal.errors import StalegradError
 from stalegrad.experiments.demo.task import Settings
 from stalegrad.potentials import Linear
-from stalegrad.runs.sample import replay, resume
+from stalegrad.runs.replay import replay
+from stalegrad.runs.resume import resume
 from stalegrad.runs.store import inspect
+from stalegrad.runs.store.folder import read_events
 
 WORKER_DIES, RUN_DIES = 0.1, 0.4
 """Shares of the updates after which each is killed, as soon as the store has them."""
 _PATIENCE = 300.0  # seconds for a share of the run to be done
 _WORKERS = 2
+_FIRST = 100  # updates, before which code is compiled: the clock of the picture starts there
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ def measure(potential: Linear, settings: Settings, out: Path, report: Callable[[
             report("kill -9 of a worker")
             killed_worker = kill_worker(process.pid)
             moments["a worker was killed"] = _updates(store)
-        if _wait(process, store, RUN_DIES, settings):
+        if _wait(process, store, RUN_DIES, settings, faults=killed_worker is not None):
             report("kill -9 of the whole run")
     finally:
         alive = process.poll() is None
@@ -74,8 +77,8 @@ def measure(potential: Linear, settings: Settings, out: Path, report: Callable[[
         "gradients": len(run.trace.chains[0]),
         "replayed": bool(np.array_equal(np.asarray(run.draws), again.draws)),
     }
-    times = run.trace.chains[0].updates().time
-    time_of = np.asarray(times) - np.asarray(times)[0]
+    times = np.asarray(run.trace.chains[0].updates().time)
+    time_of = np.maximum(times - times[min(_FIRST, len(times) - 1)], 0.0)
     return Survival(time_of, {name: float(at) for name, at in moments.items()}, numbers)
 
 
@@ -96,10 +99,12 @@ def _updates(store: Path) -> int:
         return -1
 
 
-def _wait(process: "subprocess.Popen[bytes]", store: Path, share: float, settings: Settings) -> bool:
-    """Until the store has so much of the run; whether the run still goes on then."""
+def _wait(
+    process: "subprocess.Popen[bytes]", store: Path, share: float, settings: Settings, *, faults: bool = False
+) -> bool:
+    """Until the store has so much of the run, and a fault if there was one; whether the run still goes on then."""
     ends = time.monotonic() + _PATIENCE
-    while _updates(store) < share * settings.steps:
+    while _updates(store) < share * settings.steps or (faults and not read_events(store, 0)):
         if process.poll() is not None or time.monotonic() > ends:
             break
         time.sleep(0.02)

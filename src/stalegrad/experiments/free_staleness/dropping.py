@@ -18,7 +18,7 @@ from stalegrad.kernels import SGLD
 from stalegrad.potentials import GaussianMean
 from stalegrad.potentials.base import Potential
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.sample import replay
+from stalegrad.runs.replay import replay
 
 POLICIES: dict[str, dict[str, Any]] = {
     "no bound": {"max_staleness": None},

@@ -14,7 +14,7 @@ from stalegrad.potentials import Linear
 from stalegrad.protocol.architectures import StaleGradients
 from stalegrad.protocol.linear_part import LowRank
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.sample import replay
+from stalegrad.runs.replay import replay
 from stalegrad.theory import Direction
 
 

@@ -25,7 +25,7 @@ from stalegrad.kernels import SGLD
 from stalegrad.potentials.base import Potential
 from stalegrad.protocol.architectures import StaleGradients
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.sample import replay
+from stalegrad.runs.replay import replay
 
 PHI = ("test loss", "variance")
 """The test functions: the mean loss on the test set, and the mean of z² over the coordinates."""

@@ -21,7 +21,7 @@ from stalegrad.experiments.free_staleness.softmax_model import WhitenedSoftmax
 from stalegrad.experiments.parts import kept
 from stalegrad.kernels import BAOAB
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.sample import replay
+from stalegrad.runs.replay import replay
 
 SOFTMAX = Settings(
     name="softmax", workers=(1, 16), runs=40, block=5, steps=700, thin=10, batch_size=500, step_sizes=(0.008, 0.016),

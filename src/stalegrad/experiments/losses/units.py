@@ -20,7 +20,7 @@ from stalegrad.experiments.staleness_rules import with_rule
 from stalegrad.protocol.architectures import StaleGradients
 from stalegrad.protocol.foresight import Course
 from stalegrad.protocol.trace import Trace
-from stalegrad.runs.sample import replay
+from stalegrad.runs.replay import replay
 
 CHAINS = 1000
 """Chain s of repetition r is a run of its own, with the seed CHAINS · r + s: so the first of S chains are the chains of

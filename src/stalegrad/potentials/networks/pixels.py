@@ -20,6 +20,12 @@ class CentredPixels:
 
     Args:
         X: the images of the training set, (N, …).
+
+    >>> import numpy as np
+    >>> import torch
+    >>> train = np.array([[[10, 20]], [[30, 40]]], dtype=np.uint8)
+    >>> CentredPixels(train)(torch.from_numpy(train)).tolist()
+    [[[-10.0, -10.0]], [[10.0, 10.0]]]
     """
 
     def __init__(self, X: Any) -> None:

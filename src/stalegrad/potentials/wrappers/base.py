@@ -15,6 +15,18 @@ class Wrapper(Potential):
     Args:
         potential: the model.
         minibatches: which data gradients look at; None for the model's own.
+
+    >>> import numpy as np
+    >>> import stalegrad as sg
+    >>> class Clipped(Wrapper):
+    ...     def gradient(self, theta, indices):
+    ...         return np.clip(self.potential.gradient(theta, indices), -1, 1)
+    >>> model = Clipped(sg.testing.small_model())
+    >>> float(np.abs(model.gradient(np.full(5, 100.0), np.arange(4))).max())
+    1.0
+    >>> run = sg.sample(model, sg.SGLD(step_size=1e-3), steps=10, engine="inline", progress=False)
+    >>> run.draws.shape
+    (1, 10, 5)
     """
 
     def __init__(self, potential: Potential, minibatches: Minibatches | None = None) -> None:
@@ -27,8 +39,11 @@ class Wrapper(Potential):
         return self.potential.gradient(theta, indices)
 
     def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
-        """The model's g̃ for R repetitions at once."""
-        self.potential.gradients(theta, indices, out)
+        """The model's g̃ for R repetitions at once; those of a subclass that has a ``gradient`` of its own."""
+        if type(self).gradient is Wrapper.gradient:
+            self.potential.gradients(theta, indices, out)
+        else:
+            super().gradients(theta, indices, out)
 
     def full_gradient(self, theta: Array) -> Array:
         """∇U of the model within, unchanged."""

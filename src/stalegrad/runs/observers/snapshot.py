@@ -22,6 +22,9 @@ class ChainFigures:
         dropped: gradients that came too late.
         refused: messages that were unusable.
         mean_staleness, max_staleness: of the gradients that were used.
+
+    >>> ChainFigures(updates=1000, dropped=3, refused=0, mean_staleness=3.9, max_staleness=11).dropped
+    3
     """
 
     updates: int
@@ -41,6 +44,10 @@ class FunctionFigures:
         error: its Monte Carlo standard error; NaN as long as chains are on their way, or too short to tell.
         rhat: of the chains; NaN of one chain.
         ess: how many independent draws those that were looked at are worth.
+
+    >>> figures = FunctionFigures("beta[0]", value=0.52, error=0.01, rhat=1.01, ess=410.0)
+    >>> f"{figures.name} = {figures.value} ± {figures.error}"
+    'beta[0] = 0.52 ± 0.01'
     """
 
     name: str
@@ -60,6 +67,10 @@ class Happening:
         text: in one line.
         details: a traceback, or all that is known.
         chain, worker: whom it concerns.
+
+    >>> fault = Happening("fault", seconds=61.0, text="worker 3 of chain 0 died", chain=0, worker=3)
+    >>> fault.kind, fault.worker
+    ('fault', 3)
     """
 
     kind: str
@@ -89,6 +100,11 @@ class Snapshot:
         delay_limit: what it must stay below; NaN where there is no formula for the sampler.
         loss: of a minibatch at the last draw; NaN if the model does not say.
         pictures: what pages draw.
+
+    >>> chain = ChainFigures(updates=500, dropped=0, refused=0, mean_staleness=1.0, max_staleness=4)
+    >>> now = Snapshot(number=3, seconds=12.0, state="running", steps=1000, chains=(chain, chain))
+    >>> now.progress, now.updates
+    (0.5, 1000)
     """
 
     number: int

@@ -26,19 +26,16 @@ def figures(names: Sequence[str], chains: Sequence[SpacedValues], *, one_law: bo
         one_law: whether all chains sample the same law, so that R-hat means something.
     """
     series = [chain.series() for chain in chains]
-    common = series[0][0]
-    for numbers, _, _ in series[1:]:
-        common = np.intersect1d(common, numbers)
-    if not len(common):
+    picked = _alike([numbers for numbers, _, _ in series])
+    if not len(picked[0]):
         return []
-    picked = [np.isin(numbers, common) for numbers, _, _ in series]
     values = np.stack([v[which] for (_, v, _), which in zip(series, picked, strict=True)])
     weights = np.stack([w[which] for (_, _, w), which in zip(series, picked, strict=True)])
     if not np.isfinite(values).all():
         return [FunctionFigures(name, nan, nan, nan, nan) for name in names]
     average = (values * weights[..., None]).sum((0, 1)) / weights.sum()
     error = rhat = ess = np.full(len(names), nan)
-    if len(common) >= FEWEST:
+    if len(picked[0]) >= FEWEST:
         there = arrived(values)
         error = np.where(there, estimate(values, step_sizes=weights).standard_error, nan)
         ess = np.where(there, effective_sample_size(values), nan)
@@ -105,3 +102,17 @@ def summary(draws: Array, layout: Mapping[str, tuple[int, ...]]) -> list[Functio
         for chain, values in zip(chains, np.asarray(draws[:, number], np.float64), strict=True):
             chain.add(number, values[places])
     return figures(names, chains)
+
+
+def _alike(numbers: Sequence[IntArray]) -> list[IntArray]:
+    """Which values of each chain to take, equally many of all, by their numbers.
+
+    Those of draws that all of them have, as a rule. Where chains are looked at from afar between two commits, they may
+    have none, or few, in common: then as many of each as the shortest has, evenly over what it has.
+    """
+    shortest, common = min(map(len, numbers)), numbers[0]
+    for others in numbers[1:]:
+        common = np.intersect1d(common, others)
+    if len(common) >= min(shortest, FEWEST):
+        return [np.flatnonzero(np.isin(each, common)) for each in numbers]
+    return [np.linspace(0, len(each) - 1, shortest).round().astype(np.int64) for each in numbers]

@@ -46,7 +46,7 @@ class Lock:
                 if error.errno not in (errno.EACCES, errno.EAGAIN):  # the two that say that somebody has it
                     raise StoreError(f"{path} cannot be locked ({error.strerror}). {_REMEDY}") from error
                 raise StoreError(
-                    f"{folder} is being written by another process ({holder or 'unknown'}). Use another folder, or "
+                    f"{folder} is being written by another process ({_who(holder)}). Use another folder, or "
                     "wait until that run has ended."
                 ) from error
             self._identity = _identity(os.fstat(self._descriptor))
@@ -60,6 +60,19 @@ class Lock:
             if self._identity in _held:
                 _held.discard(self._identity)
                 os.close(self._descriptor)
+
+
+def _who(holder: str) -> str:
+    """Who has written its name into a lock, in words.
+
+    >>> _who('{"pid": 7, "host": "desk"}'), _who("")
+    ('7 on desk', 'unknown')
+    """
+    try:
+        named = json.loads(holder)
+        return f"{named['pid']} on {named['host']}"
+    except (ValueError, TypeError, KeyError):  # it is being written this moment, or by somebody else
+        return holder or "unknown"
 
 
 def is_abandoned(folder: Path) -> bool:

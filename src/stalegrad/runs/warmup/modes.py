@@ -34,6 +34,9 @@ def other_mode(potential: Potential, coordinates: Coordinates, draws: Array, see
     the components of a mixture have no order, and θ with other signs, as of factors and networks. The others are
     random. Values of U are not asked for: the difference is the integral of the slope along the straight way.
 
+    U may be that of a part of the data, whose mode is some standard deviations away from that of all of them, where the
+    pilot chains were. So what counts as the same mode is what is near to where a search from their last draw ends.
+
     Args:
         potential: U, whose full gradients are used.
         coordinates: in which the posterior has about unit scale.
@@ -48,7 +51,9 @@ def other_mode(potential: Potential, coordinates: Coordinates, draws: Array, see
     generator = np.random.Generator(np.random.Philox(key=seed))
     found = None
     with np.errstate(all="ignore"):
-        here = find_mode(target, draws[0, -1].astype(potential.dtype), passes=_PASSES, progress=False)
+        here = find_mode(target, draws[0, -1].astype(potential.dtype), passes=_PASSES, progress=False).astype(
+            np.float64
+        )
         random = [spread * generator.standard_normal(size) for spread in _SPREADS]
         starts = [mean + sign * far for far in random for sign in (1.0, -1.0)]
         theta = coordinates.original(mean[None].astype(potential.dtype))[0]
@@ -60,9 +65,12 @@ def other_mode(potential: Potential, coordinates: Coordinates, draws: Array, see
             z = find_mode(target, start, passes=_PASSES, progress=False).astype(np.float64)
             slope = target.full_gradient(z.astype(potential.dtype)).astype(np.float64)
             distance = float(np.linalg.norm(z - mean))
-            if distance < near or not float(np.square(slope).sum()) < _RESTING * size:
+            if (
+                min(distance, float(np.linalg.norm(z - here))) < near
+                or not float(np.square(slope).sum()) < _RESTING * size
+            ):
                 continue
-            height = _rise(target, here.astype(np.float64), z)
+            height = _rise(target, here, z)
             if height < _HEIGHT and (found is None or height < found.height):
                 found = OtherMode(distance, height)
     return found

@@ -155,12 +155,13 @@ class TestWeights:
             ShardWeights((30, 30)).of([0, 2], 0)
 
 
-@pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
+@pytest.mark.parametrize("engine", ["inline", "threads", pytest.param("processes", marks=pytest.mark.long)])
 class TestEngines:
     def test_the_conformance_check(self, engine):
         check_shards(sg.engines.Inline() if engine == "inline" else engine, steps=120)
 
     @pytest.mark.parametrize("sizes", [None, [10, 20, 30]])
+    @pytest.mark.long
     def test_replay_bit_for_bit(self, engine, sizes, tmp_path):
         kernel = sg.SGHMC(step_size=0.01, friction=5.0)
         run = sg.sample(
@@ -172,6 +173,7 @@ class TestEngines:
         np.testing.assert_array_equal(again.draws, run.draws)
         assert again.trace.architecture == run.trace.architecture == sg.Shards(sizes or [20, 20, 20])
 
+    @pytest.mark.long
     def test_stored_stopped_and_gone_on_with(self, engine, tmp_path):
         settings = {"workers": 3, "architecture": sg.Shards([10, 20, 30]), "engine": engine, "progress": False}
         sg.sample(model(), SGLD, steps=80, store=tmp_path / "run", **settings)
@@ -182,6 +184,7 @@ class TestEngines:
         again = sg.replay(sg.load(tmp_path / "run").trace, model(), SGLD)
         np.testing.assert_array_equal(again.draws, np.asarray(run.draws[:]))
 
+    @pytest.mark.long
     def test_compensated_stored_and_gone_on_with(self, engine, tmp_path):
         kernel = sg.SGHMC(step_size=0.01, friction=5.0)
         shards = sg.Shards([10, 20, 30], linear=[8.0] * model().size, look_ahead="auto", tame=0.3)

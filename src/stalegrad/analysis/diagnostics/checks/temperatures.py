@@ -30,7 +30,7 @@ def check_kinetic_temperature(evidence: Evidence) -> tuple[Measurement, Finding 
     expected = [k.free_kinetic_temperature(float(h)) for k, h in zip(kernels, evidence.steps, strict=True)]
     chains = [s for s, temperature in enumerate(expected) if temperature is not None]
     if not chains:
-        raise NotChecked("the kernel has no momentum")
+        raise NotChecked("the kernel has no momentum, or does not say what its temperature should be")
     ratios = np.stack([evidence.kinetic_temperature[s] / expected[s] for s in chains])
     excess, error = float(ratios.mean()) - 1, float(mcse(ratios))
     what = f"the kinetic temperature is {_off(excess)} what it should be (± {error:.1%})"

@@ -19,9 +19,15 @@ class MLflow(Observer):
 
     Args:
         experiment: its name; it is made if it is not there.
-        tracking_uri: where to, as MLflow has it; None for what MLflow's settings say.
+        tracking_uri: where to, as MLflow has it; None for what MLflow's settings say. The extra is MLflow's client,
+            which is enough for a server's address, and for a folder with ``MLFLOW_ALLOW_FILE_STORE=true`` in the
+            environment; databases need the package ``mlflow``.
         run_name: of the run; None for its folder's or model's.
         every: seconds between two snapshots.
+
+    >>> import importlib.util
+    >>> if importlib.util.find_spec("mlflow"):  # it comes with the extra of its name
+    ...     observer = MLflow("posteriors", tracking_uri="http://127.0.0.1:5000", every=10.0)
     """
 
     experiment: str = "stalegrad"
