@@ -3,13 +3,15 @@
     python benchmarks/endless.py [--gradients 10000000] [--speed 4000000] [--json FILE]
 
 A run of SGLD on a Gaussian with 124 parameters, of which every 100th draw is kept, is made in a process of its own on
-the inline engine, and another on threads. The process notes its resident set at every tenth of the run: *growth*
-is the largest minus that at one tenth, over the gradients in between. Then a store of a tenth of the length and the
-whole one are each loaded, summed up (``stalegrad show``) and resumed in fresh processes: growth is the difference of
-their largest resident sets over that of their gradients. Each process has first done all of it on a small run, so that
-nothing is imported or compiled while it is looked at. Speed is that with a store over that without, both in one process
-and in turns: the best round of each, and the median of the pairs, by the clock, and by processor time of all threads,
-which says what a store takes where no core is idle. Either part is left out by the number 0.
+the inline engine, and another on threads. The process notes its resident set twenty times a second. It goes up and down
+with what waits to be committed, once a second, so *growth* compares peaks: from the middle of the last nine tenths of
+the run to its end, minus from its first tenth to there, over the gradients between the two middles. Then a store of a
+tenth of the length and the whole one are each loaded, summed up (``stalegrad show``) and resumed in fresh processes:
+growth is the difference of their largest resident sets over that of their gradients. Each process has first done all of
+it on a small run, so that nothing is imported or compiled while it is looked at. Speed is that with a store over that
+without, both in one process and in turns: the best round of each, and the median of the pairs, by the clock, and by
+processor time of all threads, which says what a store takes where no core is idle. Either part is left out by the
+number 0.
 """
 
 import argparse
@@ -65,14 +67,13 @@ def run_child(engine: str, gradients: int, store: str) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory(dir=".") as folder:  # what is imported and compiled is not looked at
         sample(engine, max(gradients // 100, 1000), Path(folder) / "small")
-    looks: dict[int, int] = {}
+    looks: list[tuple[int, int]] = []
     done = threading.Event()
 
     def look() -> None:
         while not done.wait(0.05):
             if (Path(store) / "run.json").exists():
-                tenth = 10 * inspect(store).updates[0] // gradients
-                looks.setdefault(tenth, resident())
+                looks.append((inspect(store).updates[0], resident()))
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
@@ -81,12 +82,14 @@ def run_child(engine: str, gradients: int, store: str) -> dict[str, Any]:
     seconds = time.perf_counter() - begun
     done.set()
     watcher.join()
-    looks[10] = resident()
-    first = min(tenth for tenth in looks if tenth >= 1)
+    looks.append((gradients, resident()))
+    earlier, later = (
+        max((size for updates, size in looks if low * gradients <= updates <= high * gradients), default=looks[0][1])
+        for low, high in ((0.1, 0.55), (0.55, 1.0))
+    )
     return {
-        "engine": engine, "gradients": gradients, "seconds": seconds,
-        "resident_mb": {tenth: look / 1e6 for tenth, look in looks.items()},
-        "growth_bytes": (max(looks.values()) - looks[first]) / (gradients * max(1, 10 - first) / 10),
+        "engine": engine, "gradients": gradients, "seconds": seconds, "resident": looks,
+        "peak_mb": [earlier / 1e6, later / 1e6], "growth_bytes": (later - earlier) / (0.45 * gradients),
         "trace_bytes": trace_bytes(Path(store)) / gradients,
     }  # fmt: skip
 
@@ -173,13 +176,17 @@ def main() -> None:
         return
     console = Console(stderr=True)
     runs, uses = lengths(arguments.gradients) if arguments.gradients else ([], {})
-    table = Table("what", "gradients", "growth, bytes a gradient", "trace on disk, bytes a gradient", "seconds")
+    table = Table(
+        "what", "gradients", "peak, MB", "growth, bytes a gradient", "trace on disk, bytes a gradient", "seconds"
+    )
     for run in runs:
         grown, taken = f"{run['growth_bytes']:.3f}", f"{run['trace_bytes']:.3f}"
-        table.add_row(f"run, {run['engine']}", f"{run['gradients']:,}", grown, taken, f"{run['seconds']:.0f}")
+        peak = f"{run['peak_mb'][1]:.1f}"
+        table.add_row(f"run, {run['engine']}", f"{run['gradients']:,}", peak, grown, taken, f"{run['seconds']:.0f}")
     for what, use in uses.items():
         seconds = f"{use['whole']['seconds']:.1f}"
-        table.add_row(what, f"{arguments.gradients:,}", f"{use['growth_bytes']:.3f}", "", seconds)
+        peak, grown = f"{use['whole']['peak_mb']:.1f}", f"{use['growth_bytes']:.3f}"
+        table.add_row(what, f"{arguments.gradients:,}", peak, grown, "", seconds)
     console.print(table)
     ratios = [speed(engine, arguments.speed, arguments.rounds) for engine in arguments.engines if arguments.speed]
     table = Table("speed with a store over without", "gradients", "best", "median of the pairs", "by processor time")

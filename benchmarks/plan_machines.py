@@ -1,24 +1,27 @@
 """Does ``stalegrad plan --machines`` foresee what happens, and is its choice between chains and workers right?
 
-    python benchmarks/plan_machines.py [--seconds 10] [--repeats 16] [--only desk rack link] [--json FILE]
+    python benchmarks/plan_machines.py [--seconds 10] [--gradients 2e6] [--only desk rack link] [--json FILE]
 
 Jobs on a regression whose posterior is known exactly, for three clusters: this machine; four machines of eight cores
 with 10 Gbit/s; sixteen of four cores with 100 Mbit/s and five times as many weights. For each, as the command does: the
 job is measured here, every layout of chains and workers is predicted, and one is recommended. Then every layout is
-*run* on the simulated cluster, with the sampler, its minibatches and its staleness, for as many updates as planned, in
-several repetitions: what comes out is its virtual time, the staleness, the variance along the stiffest direction over
-the exact one, and the error of the posterior means over that of the job as it is written, which plan promises to be 1.
-On this machine the layouts are also run for real, by processes.
+*run* for as many updates as planned, several times with other chances: on this machine for real, on the others by the
+simulator, with the sampler, its minibatches and its staleness. What comes out is its rate, the staleness, the variance
+along the stiffest direction over the exact one, and the error of the posterior means over that of the job as it is
+written, which is known in closed form and which plan promises. The time to the job's precision is burn-in + kept ×
+error².
 
 The jobs differ in how far chains have to go: *near* ones start with draws from the posterior, as after a warm-up;
 *far* ones 20 deviations away, with a burn-in of eight relaxation times; *far, owned* ones have the curvature owned by
 the server (``StaleGradients(linear=…)``), so that staleness costs no bias. The layout that reaches the job's precision
-first, by time × error², is compared with the one that plan recommends.
+first is compared with the one that plan recommends. What two seeds of the same thing differ by is given as ±.
 """
 
 import argparse
 import os
-from dataclasses import dataclass, replace
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -30,9 +33,9 @@ import stalegrad as sg
 from planned_model import model
 from stalegrad.engines import Inline
 from stalegrad.engines.simulation import LogNormal
-from stalegrad.planning import Machines, Targets, advise_layout, forecast, layouts
+from stalegrad.planning import Forecast, Machines, Targets, advise_layout, forecast, layouts
 from stalegrad.planning.calibration import Calibration
-from stalegrad.planning.machines import Layout, link_of
+from stalegrad.planning.machines import Layout, parts_of
 from stalegrad.planning.scaling import updates_per_second
 from stalegrad.protocol.settings import Settings
 from stalegrad.runs.jobs import JobFile, ModelFunction
@@ -42,8 +45,9 @@ CLUSTERS = {
     "rack": (Machines(4, 8, 1.25e9), {}),
     "link": (Machines(16, 4, 1.25e7), {"size": 100, "n_data": 1000, "batch_size": 200}),
 }
+QUICK = {"work": 1}  # of a model whose gradients are not to be timed
 RELAXATION = 300  # updates in which the widest direction forgets
-BURN_IN, KEPT = 8, 40  # relaxation times
+BURN_IN, KEPT = 8, 200  # relaxation times
 
 
 @dataclass(frozen=True)
@@ -83,132 +87,182 @@ def starts(kind: str, truth: Truth, servers: int, seed: int) -> Any:
     return near if kind == "near" else near + 20 * truth.deviation
 
 
+def error_as_written(truth: Truth, potential: sg.potentials.Linear, step: float, kept: int) -> float:
+    """Of posterior means in deviations, a root mean square over weights: SGLD with fresh gradients, one chain.
+
+    Along an eigenvector of the Hessian it is an autoregression, x ← a x + noise with a = 1 − hλ, whose noise has the
+    variance 2h + h²v, v being that of minibatch gradients at the posterior mean. A mean of n has the variance
+    σ² ((1 + a)/(1 − a) n − 2a (1 − aⁿ)/(1 − a)²)/n².
+    """
+    curvatures, vectors = np.linalg.eigh(truth.hessian)
+    batches, point = potential.minibatches, np.ascontiguousarray(truth.mean, potential.dtype)
+    gradients = np.array([potential.gradient(point, batches.draw_outside_run(1, count)) for count in range(2000)])
+    noise = (gradients @ vectors).var(axis=0)
+    a = 1 - step * curvatures
+    variance = (2 * step + step**2 * noise) / (1 - a**2)
+    of_mean = variance * ((1 + a) / (1 - a) * kept - 2 * a * (1 - a**kept) / (1 - a) ** 2) / kept**2
+    weights = (vectors**2) @ of_mean / truth.deviation**2
+    return float(np.sqrt(weights.mean()))
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a layout did."""
 
-    seconds: float
+    updates_per_second: float
+    """Of a chain."""
     mean_staleness: float
     variance: float
     """Along the stiffest direction, over the exact one."""
+    variance_error: float
+    """Standard error of that, from what repetitions differ by."""
     error: float
     """Of posterior means, in deviations, a root mean square over weights and repetitions."""
+    repeats: int
+
+    def to_precision(self, layout: Layout, wanted: float) -> float:
+        """Seconds after which the error would be the one wanted: what follows the burn-in divides its square."""
+        kept = (layout.steps - layout.burn_in) * (self.error / wanted) ** 2
+        return (layout.burn_in + kept) / self.updates_per_second
 
 
-def outcome(run: sg.Run, truth: Truth) -> Outcome:
-    """What came out of a run with repetitions, or of a single one."""
-    draws = np.asarray(run.draws)
-    draws = draws if draws.ndim == 4 else draws[None]
+def outcome(runs: list[sg.Run], truth: Truth) -> Outcome:
+    """What came out of repetitions."""
+    draws = np.concatenate([_with_repeats(run.draws) for run in runs])
     means = draws.mean(axis=(1, 2))
-    along = (draws - truth.mean) @ truth.stiffest
     exact = 1 / float(truth.stiffest @ truth.hessian @ truth.stiffest)
+    along = (((draws - truth.mean) @ truth.stiffest) ** 2).mean(axis=(1, 2)) / exact
+    chains = [chain for run in runs for chain in run.trace.chains]
     return Outcome(
-        max(float(chain.time[-1]) for chain in run.trace.chains if chain.time is not None),
-        float(np.mean([chain.staleness[chain.accepted].mean() for chain in run.trace.chains])),
-        float((along**2).mean()) / exact,
+        float(np.mean([updates_per_second(chain) for chain in chains])),
+        float(np.mean([chain.staleness[chain.accepted].mean() for chain in chains])),
+        float(along.mean()),
+        float(along.std(ddof=1) / len(along) ** 0.5),
         float(np.sqrt((((means - truth.mean) / truth.deviation) ** 2).mean())),
+        len(draws),
     )
 
 
+def _with_repeats(draws: Any) -> Any:
+    draws = np.asarray(draws)
+    return draws if draws.ndim == 4 else draws[None]
+
+
+def run_of(
+    job: JobFile, layout: Layout, kind: str, truth: Truth, seed: int, more: dict[str, Any], **settings: Any
+) -> sg.Run:
+    """A layout for as many updates as planned, with more arguments of the model."""
+    kernel = sg.SGLD(step_size=layout.factor * job.kernel["step_size"])  # type: ignore[index,call-overload]
+    return sg.sample(
+        model(**job.model.arguments | more), kernel, steps=layout.steps, burn_in=layout.burn_in,
+        thin=max(1, (layout.steps - layout.burn_in) // 1000), servers=layout.servers, workers=layout.workers,
+        architecture=job.settings.architecture, seed=seed, initial=starts(kind, truth, layout.servers, seed),
+        progress=False, **settings,
+    )  # fmt: skip
+
+
 def simulated(
-    job: JobFile, layout: Layout, calibration: Calibration, machines: Machines, kind: str, truth: Truth, repeats: int
+    job: JobFile,
+    layout: Layout,
+    calibration: Calibration,
+    machines: Machines,
+    kind: str,
+    truth: Truth,
+    gradients: float,
+    here: Any,
 ) -> Outcome:
-    """A layout on the simulated cluster."""
-    alone = calibration.alone
-    network, _, _ = link_of(calibration, machines, layout.servers, layout.workers)
-    engine = Inline(LogNormal(alone.gradient, calibration.variation), network, alone.served)
-    potential = model(**job.model.arguments)
-    kernel = sg.SGLD(step_size=layout.factor * job.kernel["step_size"])  # type: ignore[index,call-overload]
-    thin = max(1, (layout.steps - layout.burn_in) // 200)
-    run = sg.sample(
-        potential, kernel, steps=layout.steps, burn_in=layout.burn_in, thin=thin, servers=layout.servers,
-        workers=layout.workers, engine=engine, architecture=job.settings.architecture, repeats=repeats, seed=7,
-        initial=starts(kind, truth, layout.servers, 3), progress=False,
-    )  # fmt: skip
-    return outcome(run, truth)
+    """A layout on the simulated cluster, for about so many gradients."""
+    parts = parts_of(calibration, machines, layout.servers, layout.workers, here)
+    engine = Inline(LogNormal(parts.gradient, calibration.variation), parts.network, parts.served)
+    repeats = int(np.clip(gradients / (layout.servers * layout.steps), 2, 32))
+    return outcome([run_of(job, layout, kind, truth, 7, QUICK, engine=engine, repeats=repeats)], truth)
 
 
-def real(job: JobFile, layout: Layout, kind: str, truth: Truth) -> dict[str, float]:
-    """A layout on this machine: updates a second of a chain, staleness and the variance."""
-    potential = model(**job.model.arguments)
-    kernel = sg.SGLD(step_size=layout.factor * job.kernel["step_size"])  # type: ignore[index,call-overload]
-    steps = max(layout.steps, 40_000)  # the variance is to be known to a few per cent
-    runs = [
-        sg.sample(
-            potential, kernel, steps=steps, burn_in=layout.burn_in, thin=10, servers=layout.servers,
-            workers=layout.workers, engine=job.engine, architecture=job.settings.architecture, seed=seed,
-            initial=starts(kind, truth, layout.servers, 3), progress=False,
-        )
-        for seed in (1, 2)
-    ]  # fmt: skip
-    found = [outcome(run, truth) for run in runs]
-    return {
-        "updates_per_second": max(np.mean([updates_per_second(c) for c in run.trace.chains]) for run in runs),
-        "mean_staleness": float(np.mean([each.mean_staleness for each in found])),
-        "variance": float(np.mean([each.variance for each in found])),
-    }
+def real(job: JobFile, layout: Layout, kind: str, truth: Truth, seeds: int) -> Outcome:
+    """A layout on this machine."""
+    runs = [run_of(job, layout, kind, truth, seed, {}, engine=job.engine) for seed in range(1, seeds + 1)]
+    return outcome(runs, truth)
 
 
-def planned(name: str, kind: str, seconds: float, repeats: int) -> dict[str, Any]:
-    """One job on one cluster: predicted, run, compared."""
-    machines, arguments = CLUSTERS[name]
-    potential = model(**arguments)
-    truth = Truth.of(potential)
-    job = job_of(kind, arguments, truth)
-    made = forecast(job, seconds=seconds, max_workers=1)
-    calibration, sizes, there = made.calibration, made.step_sizes, machines
-    assert sizes is not None, made.unchecked
-    rows = layouts(job, calibration, sizes, there, Targets())
-    best, reasons = advise_layout(rows, calibration, Targets())
-    alone = replace(
-        rows[-1], servers=1, workers=1, steps=job.settings.steps, burn_in=job.settings.burn_in, factor=1.0
-    )  # fmt: skip
-    written = simulated(job, alone, calibration, there, kind, truth, 2 * repeats)
+@dataclass(frozen=True)
+class Plan:
+    """A job on a cluster, and what plan says of it."""
+
+    name: str
+    kind: str
+    job: JobFile
+    made: Forecast
+    rows: list[Layout]
+    best: Layout
+    reasons: list[str]
+
+    @classmethod
+    def of(cls, name: str, kind: str, seconds: float) -> "Plan":
+        """Measured here, predicted there."""
+        machines, arguments = CLUSTERS[name]
+        job = job_of(kind, arguments, Truth.of(model(**arguments, **QUICK)))
+        made = forecast(job, seconds=seconds, max_workers=1, machines=machines)
+        rows = layouts(job, made.calibration, made.step_sizes, machines, Targets(), here=made.layouts_here)
+        return cls(name, kind, job, made, rows, *advise_layout(rows, made.calibration, Targets()))
+
+
+def compared(plan: Plan, seeds: int, gradients: float) -> dict[str, Any]:
+    """What plan says of every layout, and what it then does."""
+    machines, arguments = CLUSTERS[plan.name]
+    potential = model(**arguments, **QUICK)
+    truth, calibration, sizes = Truth.of(potential), plan.made.calibration, plan.made.step_sizes
+    assert sizes is not None, plan.made.unchecked
+    step: float = plan.job.kernel["step_size"]  # type: ignore[index,call-overload,assignment]
+    wanted = error_as_written(truth, potential, step, KEPT * RELAXATION)
     lines = []
-    for layout in rows:
-        got = simulated(job, layout, calibration, there, kind, truth, repeats)
-        line = {
+    for layout in plan.rows:
+        if layout.measured:
+            got = real(plan.job, layout, plan.kind, truth, seeds)
+        else:
+            got = simulated(
+                plan.job, layout, calibration, machines, plan.kind, truth, gradients, plan.made.layouts_here
+            )
+        lines.append({
             "servers": layout.servers, "workers": layout.workers, "bottleneck": layout.bottleneck,
-            "factor": layout.factor, "steps": layout.steps,
+            "factor": layout.factor, "steps": layout.steps, "burn_in": layout.burn_in,
             "predicted": {
-                "seconds": layout.seconds, "mean_staleness": layout.mean_staleness,
-                "variance": 1 + (layout.error or 0.0),
+                "updates_per_second": layout.updates_per_second, "seconds": layout.seconds,
+                "mean_staleness": layout.mean_staleness, "variance": 1 + (layout.error or 0.0),
             },
-            "simulated": {
-                "seconds": got.seconds, "mean_staleness": got.mean_staleness, "variance": got.variance,
-                "error": got.error / written.error, "to_precision": got.seconds * (got.error / written.error) ** 2,
+            "found": {
+                **vars(got), "error": got.error / wanted, "seconds": got.to_precision(layout, wanted),
             },
-        }  # fmt: skip
-        if name == "desk":
-            line["real"] = real(job, layout, kind, truth)
-            line["predicted"]["updates_per_second"] = layout.updates_per_second
-        lines.append(line)
-    first = min(lines, key=lambda line: line["simulated"]["to_precision"])
+        })  # fmt: skip
+    first = min(lines, key=lambda line: line["found"]["seconds"])
     return {
-        "layouts": lines, "recommended": [best.servers, best.workers], "reasons": reasons,
-        "fastest": [first["servers"], first["workers"]], "as_written": vars(written),
-        "gradient": calibration.alone.gradient, "exchange": calibration.exchange, "served": calibration.alone.served,
-        "noise_error": sizes.noise_error, "load": os.getloadavg()[0],
+        "layouts": lines, "recommended": [plan.best.servers, plan.best.workers], "reasons": plan.reasons,
+        "fastest": [first["servers"], first["workers"]], "error_as_written": wanted,
+        "real": plan.best.measured, "gradient": calibration.alone.gradient, "exchange": calibration.exchange,
+        "served": calibration.alone.served, "noise_error": sizes.noise_error,
+        "busy_elsewhere": calibration.busy_elsewhere,
     }  # fmt: skip
 
 
 def shown(name: str, kind: str, found: dict[str, Any]) -> Table:
     """A line for every layout."""
     machines, _ = CLUSTERS[name]
-    title = f"{name}, {kind}: {machines.count} × {machines.cores} cores. Recommended S × W = " + " × ".join(
-        map(str, found["recommended"])
+    title = (
+        f"{name}, {kind}: {machines.count} × {machines.cores} cores, {'real runs' if found['real'] else 'simulated'}"
     )
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for heading in ("S × W", "τ", "run", "variance", "run", "seconds", "run", "error", "to precision", "real"):
+    for heading in ("S × W", "updates/s", "run", "τ", "run", "variance off", "run", "seconds", "run", "ratio"):
         table.add_column(heading, justify="right", no_wrap=True)
     for line in found["layouts"]:
-        said, got, true = line["predicted"], line["simulated"], line.get("real")
+        said, got = line["predicted"], line["found"]
+        chosen = [line["servers"], line["workers"]] == found["recommended"]
         table.add_row(
-            f"{line['servers']} × {line['workers']}", f"{said['mean_staleness']:.1f}", f"{got['mean_staleness']:.1f}",
-            f"{said['variance']:.3f}", f"{got['variance']:.3f}", f"{said['seconds']:.3g}", f"{got['seconds']:.3g}",
-            f"{got['error']:.2f}", f"{got['to_precision']:.3g}",
-            "" if true is None else f"{said['updates_per_second'] / true['updates_per_second']:.2f} × rate, "
-            f"variance {true['variance']:.3f}",
+            f"{'→ ' * chosen}{line['servers']} × {line['workers']}",
+            f"{line['servers'] * said['updates_per_second']:,.0f}",
+            f"{line['servers'] * got['updates_per_second']:,.0f}",
+            f"{said['mean_staleness']:.1f}", f"{got['mean_staleness']:.1f}",
+            f"{100 * said['variance'] - 100:.1f} %",
+            f"{100 * got['variance'] - 100:.1f} ± {100 * got['variance_error']:.1f} %",
+            f"{said['seconds']:.3g}", f"{got['seconds']:.3g}", f"{said['seconds'] / got['seconds']:.2f}",
         )  # fmt: skip
     return table
 
@@ -217,20 +271,29 @@ def main() -> None:
     """Plan, run and compare."""
     parser = argparse.ArgumentParser(description="Predictions of plan --machines against runs.")
     parser.add_argument("--seconds", type=float, default=10.0, help="of each calibration (default %(default)s)")
-    parser.add_argument("--repeats", type=int, default=16)
+    parser.add_argument("--gradients", type=float, default=2e6, help="of a simulated layout, about")
+    parser.add_argument("--seeds", type=int, default=8, help="real runs of a layout (default %(default)s)")
+    parser.add_argument("--jobs", type=int, default=2, help="clusters to simulate at once (default %(default)s)")
     parser.add_argument("--only", nargs="+", default=list(CLUSTERS), choices=list(CLUSTERS))
     parser.add_argument("--kinds", nargs="+", default=["near", "far", "far, owned"])
     parser.add_argument("--json", help="file for the numbers")
     given = parser.parse_args()
     console = Console(stderr=given.json == "-", width=120)
+    plans = [Plan.of(name, kind, given.seconds) for name in given.only for kind in given.kinds]
     everything: dict[str, dict[str, Any]] = {}
-    for name in given.only:
-        for kind in given.kinds:
-            found = planned(name, kind, given.seconds, given.repeats)
-            everything.setdefault(name, {})[kind] = found
-            console.print(shown(name, kind, found))
+    measured = {id(plan): compared(plan, given.seeds, given.gradients) for plan in plans if plan.best.measured}
+    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:  # quiet cores were for the above
+        left = [plan for plan in plans if id(plan) not in measured]
+        later = {id(plan): pool.submit(compared, plan, given.seeds, given.gradients) for plan in left}
+        for plan in plans:
+            found = measured[id(plan)] if id(plan) in measured else later[id(plan)].result()
+            everything.setdefault(plan.name, {})[plan.kind] = found
+            console.print(shown(plan.name, plan.kind, found))
             console.print(*found["reasons"], sep="\n")
-            console.print(f"first at the job's precision: {found['fastest']}; load {found['load']:.1f}\n")
+            taken = f"{found['busy_elsewhere']:.0%} of the time taken by others"
+            console.print(f"first at the job's precision: {found['fastest']}; {taken}\n")
+            if given.json != "-":
+                harness.write_json(everything, given.json)  # each time: the rest may take long
     harness.write_json(everything, given.json)
 
 

@@ -141,8 +141,8 @@ class Looking:
         return CLOCK(elapsed)
 
     def _play(self) -> None:
-        while not self.begun:
-            time.sleep(0.01)
+        while not self.begun or not any(chain.updates for chain in self._sampler.source.chains()):
+            time.sleep(0.01)  # processes take a while to start
         time.sleep(BEGINNING)
         for looks in self.order:
             began, before = time.perf_counter(), self._processor()
@@ -191,7 +191,10 @@ def watched(potential: Any, settings: dict[str, Any], steps: int, client: Client
         Sampler._careful_look = CAREFUL_LOOK  # type: ignore[method-assign]
         server.Page.serve = SERVE  # type: ignore[method-assign]
         local_servers.monotonic_clock = CLOCK
-    time_of = np.asarray(run.trace.chains[0].time)
+    chain = run.trace.chains[0]
+    if chain.time is None or not len(chain):  # it was stopped before its first gradient was there
+        return {"stretches": [], "steps": steps}
+    time_of = np.asarray(chain.time)
     counts = np.arange(1, len(time_of) + 1)
     for stretch in looking.stretches:
         first, last = np.interp([stretch["from"], stretch["to"]], time_of, counts, left=np.nan, right=np.nan)

@@ -87,6 +87,7 @@ class TestFig1:
         assert picture.startswith(PNG)
         assert len(picture) > 10_000
 
+    @pytest.mark.long
     def test_a_budget_leaves_the_rest_for_the_next_call(self, quick_fig1, tmp_path):
         command = ("reproduce", "fig1", "--out", tmp_path, "--runs", 5)
         status, output = invoke(*command, "--budget", 0)
@@ -96,6 +97,7 @@ class TestFig1:
         assert invoke(*command)[0] == 0
         assert "wrote" in invoke(*command, "--budget", 0)[1]  # all parts are there
 
+    @pytest.mark.long
     def test_the_same_seed_gives_the_same_numbers(self, quick_fig1, tmp_path):
         found = []
         for name, seed in (("a", 1), ("b", 1), ("c", 2)):
@@ -187,6 +189,33 @@ class TestMistakes:
         assert output.err.count("\n") == 1
         assert output.err.startswith(line)
 
+    @pytest.mark.parametrize(
+        ("name", "value", "coloured"), [("TERM", "xterm", True), ("TERM", "dumb", False), ("NO_COLOR", "1", False)]
+    )
+    def test_on_a_terminal_they_are_broken_between_words(self, monkeypatch, capsys, name, value, coloured):
+        """In colour where that is wanted; commands to copy stay whole, and in a pipe all is as it was written."""
+        long, command = "word " * 40 + "end", "  stalegrad resume " + "x" * 90
+
+        def fail():
+            raise stalegrad.StalegradError(f"{long}\n{command}")
+
+        for each, other in {"TERM": "xterm", name: value}.items():
+            monkeypatch.setenv(each, other)
+        monkeypatch.setattr(cli, "app", fail)
+        with pytest.raises(SystemExit):
+            cli.main()
+        assert capsys.readouterr().err == f"error: {long}\n{command}\n"
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        monkeypatch.setenv("COLUMNS", "80")
+        with pytest.raises(SystemExit):
+            cli.main()
+        told = capsys.readouterr().err
+        assert ("\x1b[" in told) == coloured
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", told).splitlines()
+        assert lines[-1] == command
+        assert max(map(len, lines[:-1])) <= 80
+        assert " ".join(lines[:-1]) == f"error: {long}"
+
     def test_brackets_in_a_message_are_not_markup(self, monkeypatch, capsys):
         def failing():
             raise stalegrad.StalegradError("the folder [/red] and [bold]this")
@@ -206,6 +235,7 @@ class TestMistakes:
 class TestProgram:
     """``python -m stalegrad`` in a process of its own."""
 
+    @pytest.mark.long
     def test_it_works_from_anywhere(self, fresh_python, tmp_path):
         arguments = ["simulate", "--max-workers", 2, "--steps", 100, "--law", "constant", "--out", "out"]
         done = fresh_python("-m", "stalegrad", *arguments, cwd=tmp_path)

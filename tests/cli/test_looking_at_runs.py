@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from stalegrad.runs.divergence import with_remedy
+
 from .fake_stores import invoke, run_main
 
 
@@ -33,6 +35,18 @@ class TestShow:
         assert max(map(len, output.splitlines())) <= columns
         for word in ("parameter", "R-hat", "ESS", "dropped", "max τ"):
             assert word in output
+
+    def test_with_the_model_of_the_job_there_are_more_checks(self, kept):
+        assert "no findings in 9 checks" in invoke("show", "runs/job", "--model", "job")[1]
+
+    def test_a_diverged_run_says_how_to_go_on(self, kept):
+        info = kept.infos[Path("runs/job").resolve()]
+        info.state, info.failure = "diverged", with_remedy("chain 0 has diverged", 0.003)
+        _, output, _ = invoke("show", "runs/job", columns=80)
+        assert "stalegrad resume runs/job --step-size 0.003\n" in output
+        assert "stalegrad rm runs/job\n" in output
+        info.draws = [0, 0]
+        assert "There are no draws: it has diverged before the first." in invoke("show", "runs/job")[1]
 
     def test_numbers_for_programs(self, kept):
         status, output, _ = invoke("show", "runs/job", "--json")
@@ -101,7 +115,7 @@ class TestList:
         assert [line.split() for line in output.splitlines()] == [
             ["run", "state", "model", "kernel", "done", "size", "age"],
             ["holiday", "pictures", "[2016]", "unreadable"],
-            ["job", "finished", "stalegrad.datasets.models:gaussian", "SGHMC", "100%", "12.3", "MB", "3", "h"],
+            ["job", "finished", "gaussian", "SGHMC", "100%", "12.3", "MB", "3", "h"],
             ["holiday", "pictures", "[2016]:", "runs/holiday", "pictures", "[2016]", "holds", "no", "run"],
         ]
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from stalegrad import cli
 from stalegrad.cli.common import console
+from stalegrad.engines import available_cores
 
 JOB = """
 steps = 2000
@@ -63,9 +65,30 @@ def test_machines_that_are_named(file, columns):
     begun = [re.match(r"(?:→ )?(\d+) +(\d+) +[\d.]+ ", line.strip()) for line in output.splitlines()]
     assert [(int(row[1]), int(row[2])) for row in begun if row] == [(1, 31), (2, 15), (4, 7), (8, 3), (32, 1)]
     assert output.count("→") == 1
+    read = output.replace(" \\\n      ", " ")  # as a shell reads it
     for word in ("variance off", "bottleneck", "Memory:", "mpiexec -n", "srun -N 4", "--engine ray --address"):
-        assert word in output
-    assert max(len(line) for line in output.splitlines() if "stalegrad run" not in line) <= columns
+        assert word in read
+    assert max(len(line) for line in output.splitlines() if str(file) not in line) <= columns
+    typed = shlex.split(read[read.index("\nsrun\n") :].split("\n\n")[0])
+    assert typed[1:3] == ["srun", "-N"]
+    assert str(file) in typed
+
+
+@pytest.mark.long
+def test_this_machine_is_run_on_not_simulated(file, tmp_path):
+    """Every layout of its cores is run for a moment, one chain with a worker on each core among them."""
+    cores = available_cores()
+    out = tmp_path / "out"
+    status, output = invoke(file, "--seconds", 0.2, "--machines", 1, "--cores", cores, "--out", out, columns=80)
+    assert status == 0, output
+    assert f"1 machine of {cores} cores, from short runs here" in output
+    assert "\nthis machine\n  stalegrad run " in output
+    rows = json.loads((out / "plan.json").read_text())["layouts"]
+    assert {(row["servers"], row["workers"]) for row in rows} >= {(1, cores), (cores, 1)}
+    assert all(row["measured"] for row in rows)
+    assert [row["recommended"] for row in rows].count(True) == 1
+    elsewhere = invoke(file, "--seconds", 0.2, "--machines", 1, "--cores", cores + 1)[1]
+    assert f"1 machine of {cores + 1} cores, predicted" in elsewhere
 
 
 def test_machines_need_cores_and_sizes_need_units(file):

@@ -28,6 +28,7 @@ def test_a_report_replaces_a_link_of_its_name(run):
     assert "<html" in (folder / "report.html").read_text()
 
 
+@pytest.mark.long
 def test_pictures_replace_links_of_their_names(run):
     folder, mine = run
     (folder / "plots").mkdir()

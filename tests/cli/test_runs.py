@@ -17,7 +17,7 @@ import stalegrad.analysis.report
 import stalegrad.runs.sample
 import stalegrad.runs.store
 from stalegrad.engines import Processes, Ray, Threads
-from stalegrad.runs.result import RunFailed
+from stalegrad.runs.failures import RunFailed
 
 from .fake_stores import JOB, invoke, run_main
 
@@ -67,6 +67,19 @@ class TestRun:
         status, output, _ = invoke("run", "job.toml", "--no-progress")
         assert status == 130
         assert "stalegrad resume runs/job" in output
+
+    def test_a_run_that_was_interrupted_in_its_burn_in_says_so(self, stores):
+        """There is nothing to diagnose, and that is no error."""
+
+        def spoil(run):
+            stores.infos[Path("runs/job").resolve()].draws = [0, 0]
+            return replace(run, interrupted=True)
+
+        stores.spoil = spoil
+        status, output, _ = invoke("run", "job.toml", "--no-progress")
+        assert status == 130
+        assert "There are no draws" in output
+        assert "checks" not in output
 
     @pytest.mark.parametrize(
         "failure", [lambda run: RunFailed("no worker is left", run), lambda run: sg.GradientError("?")]

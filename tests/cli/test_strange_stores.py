@@ -144,6 +144,7 @@ def test_a_rule_of_thinning_that_the_draws_do_not_follow(folder, monkeypatch, ca
     assert "does not go with runs/good/run.json: 12 updates make 4 draws, and 12 are kept" in told.err
 
 
+@pytest.mark.long
 def test_escape_sequences_are_written_out_and_dollars_are_no_mathematics(folder, monkeypatch, capsys):
     """In names of parameters, of classes, of folders, in failures: on the screen, in pictures and on the page."""
     change(folder / "good" / "run.json", lambda run: run["record"]["model"].update(layout={STRANGE: [2]}, type=STRANGE))

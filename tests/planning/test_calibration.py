@@ -17,7 +17,7 @@ def test_everything_is_measured(engine):
     described = job(engine=engine, servers=2, max_staleness=5)
     potential = described.potential()
     told = []
-    calibration, run, kernels, _ = calibrate(described, potential, seconds=0.1, report=told.append)
+    calibration, run, kernels, *_ = calibrate(described, potential, seconds=0.1, report=told.append)
     assert list(calibration.gradients) == [5, 10, 20, 40]
     assert all(seconds > 0 for seconds in calibration.gradients.values())
     assert calibration.update > 0

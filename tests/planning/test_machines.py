@@ -1,5 +1,6 @@
 """Chains or workers? Layouts on machines whose answers are known."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 import stalegrad as sg
 from stalegrad.kernels import SGHMC, SGLD
 from stalegrad.planning import Machines, StepSizes, Targets, advise_layout, layouts
-from stalegrad.planning.machines import commands, link_of
+from stalegrad.planning.forecast import affordable
+from stalegrad.planning.layout_advice import commands
+from stalegrad.planning.machines import link_of, to_measure
 from stalegrad.planning.step_sizes import measure_step_sizes
 from stalegrad.protocol.architectures import StaleGradients
 
@@ -131,3 +134,58 @@ def test_noise_along_a_direction_is_known_from_many_gradients():
     assert sizes.curvature == pytest.approx(curvature.max(), rel=1e-3)
     assert sizes.noise == pytest.approx(9.0 * curvature.max(), rel=5 * np.sqrt(2 / 512) + 0.1)
     assert sizes.mean_noise == pytest.approx(9.0 * curvature.mean(), rel=5 * np.sqrt(2 / 1536) + 0.1)
+
+
+def test_what_short_runs_have_shown_is_not_predicted():
+    """Two chains that hold each other up, and one whose two workers do not, on a machine of two cores."""
+    machine = Machines(1, 2)
+    seen = {
+        (1, 1): made_up.trip(1),
+        (1, 2): made_up.trip(2),
+        (2, 1): made_up.trip(1, rate=0.6 / made_up.CYCLE),
+    }
+    job = made_up.job()
+    job = replace(job, settings=replace(job.settings, burn_in=0, steps=10_000))
+    found = layouts(job, made_up.calibration(), None, machine, Targets(), here=seen)
+    assert [(each.servers, each.workers) for each in found] == [(1, 1), (1, 2), (2, 1)]
+    assert all(each.measured for each in found)
+    assert [each.seconds for each in found] == pytest.approx([t * made_up.CYCLE for t in (10_000, 5000, 5000 / 0.6)])
+    assert [each.mean_staleness for each in found] == [0.0, 1.0, 0.0]
+    best, (why, _) = advise_layout(found, made_up.calibration(), Targets())
+    assert (best.servers, best.workers) == (1, 2)
+    together, these = 1.2 / made_up.CYCLE, 2 / made_up.CYCLE
+    assert f"would make {together:,.0f} updates a second together, these make {these:,.0f}." in why
+    assert "One chain alone" not in why
+    (plain,) = [text for name, text in commands(best, machine, job.folder / "job.toml", 1e-4) if name == "this machine"]
+    assert plain.endswith("--workers 2 --servers 1 --steps 10000")
+
+
+def test_a_machine_like_this_one_is_run_on_and_of_others_a_chain_on_every_core():
+    calibration = made_up.calibration(process_bytes=1e9)
+    assert to_measure(calibration, Machines(1, 2)) == [(1, 1), (1, 2), (2, 1)]
+    assert to_measure(calibration, Machines(1, 2, memory=2.5e9)) == [(1, 1), (1, 2)]
+    assert to_measure(calibration, Machines(1, 4)) == to_measure(calibration, Machines(2, 2)) == [(2, 1)]
+
+
+def test_a_server_that_shares_its_core_with_the_worker_is_as_slow_as_it_was_here():
+    """With a chain on every core; layouts whose servers have cores of their own do not suffer."""
+    crowded = {(2, 1): made_up.trip(1, rate=0.4 / made_up.CYCLE)}
+    job = made_up.job()
+    free, full = (layouts(job, made_up.calibration(), None, MACHINES, Targets(), here=here) for here in ({}, crowded))
+    assert [each.updates_per_second for each in full[:-1]] == [each.updates_per_second for each in free[:-1]]
+    assert free[-1].updates_per_second == pytest.approx(1 / made_up.CYCLE, rel=1e-6)
+    assert full[-1].updates_per_second == pytest.approx(0.4 / made_up.CYCLE, rel=1e-6)
+    assert not any(each.measured for each in full)
+
+
+def test_a_time_that_no_layout_keeps_is_said():
+    found = made()
+    limit = min(layout.seconds for layout in found) / 2
+    _, said = advise_layout(found, made_up.calibration(), Targets(within=limit))
+    assert said[-1].startswith("Time: none of them is done within")
+    assert len(advise_layout(found, made_up.calibration(), Targets(within=1e6))[1]) == 2
+
+
+def test_no_short_runs_are_made_that_the_memory_here_does_not_hold():
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert affordable([(1, 1), (1, 4), (5, 1)], made_up.calibration(process_bytes=whole / 9)) == [(1, 1), (1, 4)]

@@ -3,6 +3,7 @@
 Arguments, words and exit statuses only: what a command does lives in the package, and nothing imports this folder.
 """
 
+import os
 import sys
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 import stalegrad
 from stalegrad._internal.errors import StalegradError
 from stalegrad._internal.text import printable
+from stalegrad.cli.common import wrapped
 from stalegrad.cli.demo import demo
 from stalegrad.cli.plan import plan
 from stalegrad.cli.reproduce import figures
@@ -50,7 +52,9 @@ def main() -> None:
     try:
         app()
     except (StalegradError, OSError) as error:  # not through rich: brackets in a message or a path are no markup
-        typer.echo(f"{typer.style('error:', fg='red', bold=True)} {printable(str(error))}", err=True)
+        text = wrapped(printable(str(error)), len("error: "))
+        plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"  # click knows of neither
+        typer.echo(f"{'error:' if plain else typer.style('error:', fg='red', bold=True)} {text}", err=True)
         sys.exit(1)
 
 

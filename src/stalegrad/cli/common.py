@@ -1,5 +1,8 @@
 """Console, options and messages that the commands share."""
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -25,6 +28,28 @@ Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 def say(text: str, *, err: bool = False) -> None:
     """Print a line; names and messages in it come from files and workers, so control characters are written out."""
     typer.echo(printable(text), err=err)
+
+
+def wrapped(text: str, first: int = 0) -> str:
+    """A message for the terminal that reads errors, broken between words; as it is where nobody's screen is.
+
+    Lines that are indented are commands, to be copied whole.
+
+    Args:
+        text: the message.
+        first: columns of its first line that are taken.
+    """
+    if not sys.stderr.isatty():
+        return text
+    width = max(40, shutil.get_terminal_size().columns)
+    lines = text.split("\n")
+    filled = [
+        line if line.startswith(" ") else textwrap.fill(
+            line, width, initial_indent=" " * (first * (number == 0)), break_long_words=False, break_on_hyphens=False
+        )
+        for number, line in enumerate(lines)
+    ]  # fmt: skip
+    return "\n".join(filled)[first:]
 
 
 def page_options(host: str | None, port: int | None, names: tuple[str, ...] = ()) -> Any:

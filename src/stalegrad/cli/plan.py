@@ -1,7 +1,8 @@
 """``stalegrad plan``: how many chains and workers, which minibatches and steps, before a job is run."""
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -57,13 +58,15 @@ def plan(
     there = _machines(machines, cores, link, latency, memory)
     with console.status("measuring…") as status:
         made = forecast(
-            job, cluster=cluster, max_workers=max_workers, targets=targets, seconds=seconds, seed=seed,
+            job, cluster=cluster, max_workers=max_workers, machines=there, targets=targets, seconds=seconds, seed=seed,
             report=lambda what: status.update(f"measuring: {what}…"),
         )  # fmt: skip
     console.print(_measured(made))
     console.print()
     if there is not None:
-        _show_layouts(made, job, there, targets, file, seed)
+        layouts = _show_layouts(made, job, there, targets, file, seed)
+        if out is not None:
+            written(*made.save(out, layouts=layouts))
         return
     console.print(_predicted(made))
     if made.unchecked:
@@ -131,6 +134,23 @@ def _predicted(made: "Forecast") -> Table:
     return table
 
 
+def _continued(command: str, width: int) -> str:
+    r"""A command on several lines, if it is too long for one, that can be pasted into a shell.
+
+    >>> print(_continued("stalegrad run 'my job.toml' --steps 1000", 30))
+    stalegrad run 'my job.toml' \
+          --steps 1000
+    """
+    first, *words = re.findall(r"-\S+ (?!-)(?:'[^']*'|\S)+|(?:'[^']*'|\S)+", command)  # an option with its value
+    lines = [first]
+    for word in words:
+        if len(f"{lines[-1]} {word} \\") > width:
+            lines.append(f"      {word}")
+        else:
+            lines[-1] += f" {word}"
+    return " \\\n".join(lines)
+
+
 def _machines(
     machines: int | None, cores: int | None, link: str, latency: float, memory: str | None
 ) -> "Machines | None":
@@ -151,14 +171,17 @@ def _machines(
 
 def _show_layouts(
     made: "Forecast", job: JobFile, machines: "Machines", targets: "Targets", file: Path, seed: int
-) -> None:
-    """What chains and workers on these machines would do, which to choose, why, and what to type."""
-    from stalegrad.planning.machines import advise_layout, commands, layouts
+) -> "list[dict[str, Any]]":
+    """What chains and workers on these machines would do, which to choose, why, and what to type; returns the rows."""
+    from stalegrad.planning.layout_advice import advise_layout, commands
+    from stalegrad.planning.machines import layouts
+    from stalegrad.planning.machines import table as plain
     from stalegrad.planning.step_sizes import error_text
 
-    found = layouts(job, made.calibration, made.step_sizes, machines, targets, seed)
+    found = layouts(job, made.calibration, made.step_sizes, machines, targets, seed, made.layouts_here)
     best, reasons = advise_layout(found, made.calibration, targets)
-    title = f"{machines.count} machine{'s' * (machines.count != 1)} of {machines.cores} cores, predicted"
+    how = "from short runs here" if best.measured else "predicted"
+    title = f"{machines.count} machine{'s' * (machines.count != 1)} of {machines.cores} cores, {how}"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for heading in ("chains", "workers", "mean τ", "updates/s", "variance off", "time"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -182,4 +205,6 @@ def _show_layouts(
         console.print(Text.assemble((f"{subject}:", "bold"), printable(rest)))
     step = None if made.step_sizes is None else made.step_sizes.step_size
     for name, command in commands(best, machines, file, step):
-        console.print(Text.assemble((f"\n{name}\n", "bold"), f"  {command}"), soft_wrap=True)
+        lines = _continued(command, console.width - 2)
+        console.print(Text.assemble((f"\n{name}\n", "bold"), f"  {lines}"), soft_wrap=True)
+    return [{**plain(layout), "recommended": layout is best} for layout in found]

@@ -11,14 +11,16 @@ import typer
 
 import stalegrad
 from stalegrad._internal.errors import ArgumentError, GradientError, StalegradError, StoreError
+from stalegrad.analysis.diagnostics.evidence import MODEL_WANTED
 from stalegrad.cli.common import console, page_options, say, written
 from stalegrad.engines import Engine
 from stalegrad.engines.tables import ENGINES, engine_from_table
 from stalegrad.kernels.noise import MAX_CHAINS, MAX_WORKERS
 from stalegrad.potentials import Potential
+from stalegrad.runs.failures import Diverged, RunFailed
 from stalegrad.runs.jobs import JobFile, ModelFunction
 from stalegrad.runs.prepare import chosen_engine
-from stalegrad.runs.result import Diverged, Run, RunFailed
+from stalegrad.runs.result import Run
 
 
 def _known_engine(name: str | None) -> str | None:
@@ -182,21 +184,33 @@ def _engine(job: JobFile | None, name: str | None, address: str | None) -> Engin
     return None if name is None else job.engine_object(name)
 
 
-def show(folder: Folder, as_json: Json = False) -> None:
+def show(
+    folder: Folder,
+    as_json: Json = False,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="job|MODULE:FUNCTION",
+            help="Make the checks that need the model, too: that of the run's job file, or what this function makes.",
+        ),
+    ] = None,
+) -> None:
     """Sum up a run: what it is, how far it came, what its chains did and what some parameters say."""
     from stalegrad.cli import screens
     from stalegrad.runs.store import inspect
     from stalegrad.runs.summary import summarise
 
     info, result = inspect(folder), _load(folder)
-    summary, findings = summarise(result), _findings(result) if min(info.draws) else None
+    potential = None if model is None else model_of(folder, model)
+    summary, findings = summarise(result), _findings(result, potential) if min(info.draws) else None
     if as_json:
         diagnosis = None if findings is None else findings.as_dict()
         typer.echo(
             json.dumps({**screens.plain_info(info), "summary": summary.table(), "diagnosis": diagnosis}, indent=1)
         )
     else:
-        screens.show(console, info, summary, screens.no_draws(info) if findings is None else str(findings))
+        said = screens.no_draws(info) if findings is None else str(findings)
+        screens.show(console, info, summary, said.replace(MODEL_WANTED, "needs the model: give --model job"))
 
 
 def list_runs(
@@ -294,14 +308,18 @@ def _finish(folder: Path, sampling: Callable[[], Run], potential: Potential | No
     except Diverged as error:
         raise StalegradError(
             f"{error.reason}.\n"
-            f"  stalegrad resume {where} --step-size {error.smaller:g}   go on from the last good checkpoint\n"
-            f"  stalegrad rm {where}   delete it; stalegrad run with --overwrite begins again in its place"
+            f"To go on from the last good checkpoint:\n"
+            f"  stalegrad resume {where} --step-size {error.smaller:g}\n"
+            f"To delete it (stalegrad run with --overwrite begins again in its place):\n"
+            f"  stalegrad rm {where}"
         ) from None
     except (GradientError, RunFailed):
         say(f"What was sampled until then is in {where}: stalegrad show {where}", err=True)
         raise
-    findings = str(_findings(result, potential)) if quiet else ""  # otherwise the sampling has printed them
-    screens.show(console, inspect(folder), summarise(result), findings)
+    info, findings = inspect(folder), ""  # unless it is quiet the sampling has printed them
+    if quiet:
+        findings = str(_findings(result, potential)) if min(info.draws) else screens.no_draws(info)
+    screens.show(console, info, summarise(result), findings)
     say(f"\nThe run is in {where}. Next:")
     for command, what in _NEXT.items():
         say(f"  stalegrad {command:6} {where}   {what}")

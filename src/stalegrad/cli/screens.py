@@ -1,6 +1,7 @@
 """What the terminal shows of runs: one of them, or a list."""
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from stalegrad._internal.text import duration, printable
 from stalegrad.analysis.estimates.posterior_average import plus_minus
 from stalegrad.engines.tables import ENGINES, LAWS
 from stalegrad.kernels.tables import KERNELS, SCHEDULES
+from stalegrad.runs.divergence import remembered_step
 from stalegrad.runs.jobs import ModelFunction
 from stalegrad.runs.summary import Summary
 
@@ -44,7 +46,8 @@ def show(console: Console, info: "Info", summary: Summary, findings: str) -> Non
     """One run: its facts, its chains, some parameters, and what the diagnostics found, in words, unless empty."""
     console.print(Text.assemble((printable(str(info.path)), "bold"), "  ", _state(info.state)), soft_wrap=True)
     if info.failure:
-        console.print(_text(info.failure.strip(), "red"), soft_wrap=True)  # it may be a traceback
+        failure = info.failure.strip()
+        console.print(_text(failure, "red"), soft_wrap="\n" in failure)  # a traceback is left as it is
     console.print(_facts(info, summary))
     console.print()
     console.print(_chains(summary, info.steps))
@@ -55,10 +58,17 @@ def show(console: Console, info: "Info", summary: Summary, findings: str) -> Non
     if findings:
         console.print()
         console.print(_text(findings))
+    if info.state == "diverged":
+        where, step = shlex.quote(str(info.path)), remembered_step(info.failure)
+        console.print()
+        console.print(_text(f"To go on:  stalegrad resume {where} --step-size {'H' if step is None else f'{step:g}'}"))
+        console.print(_text(f"To delete: stalegrad rm {where}"))
 
 
 def no_draws(info: "Info") -> str:
     """Why there is nothing to say about the parameters of a run yet."""
+    if info.state == "diverged":
+        return "There are no draws: it has diverged before the first."
     burn_in, made = info.record.settings.burn_in, min(info.updates)
     if made <= burn_in and burn_in:
         return (
@@ -79,7 +89,7 @@ def show_list(console: Console, rows: Sequence[dict[str, Any]]) -> None:
     for heading in ("done", "size", "age"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
-        words = [row["model"], row["kernel"]] if wide else []
+        words = [row["model"].rpartition(":")[2], row["kernel"]] if wide else []
         numbers = ["", "", ""]
         if row["problem"] is None:
             numbers = [f"{row['done']:.0%}", decimal(row["bytes"]), _age(row["created"])]

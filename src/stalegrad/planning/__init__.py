@@ -2,7 +2,7 @@
 
 ``timing.py`` has the clock, ``calibration.py`` the measurements, ``contention.py`` the machine at hand,
 ``step_sizes.py`` the curvature, ``advice.py`` the choice and its reasons, and ``forecast.py`` puts them together.
-``machines.py`` lays chains and workers out on machines that are named.
+``machines.py`` lays chains and workers out on machines that are named, ``layout_advice.py`` chooses among them.
 ``stalegrad plan job.toml`` prints what comes out.
 """
 
@@ -11,7 +11,8 @@ from stalegrad.planning.calibration import Calibration, calibrate
 from stalegrad.planning.cluster import Cluster
 from stalegrad.planning.contention import Times, times_here
 from stalegrad.planning.forecast import Forecast, forecast
-from stalegrad.planning.machines import Layout, Machines, advise_layout, layouts
+from stalegrad.planning.layout_advice import advise_layout
+from stalegrad.planning.machines import Layout, Machines, layouts
 from stalegrad.planning.row import Row
 from stalegrad.planning.step_sizes import StepSizes
 from stalegrad.planning.timing import RoundTrip

@@ -102,6 +102,14 @@ def advise(
     fresh enough for the step size, the step size is what must change. S and L follow from the precision wanted: the
     variance of an average falls as 1/(S·L·h), whatever W is, and W sets how long L updates take. J is enough where
     exchange and server cost no more than a fifth of a gradient.
+
+    >>> from stalegrad.planning import forecast
+    >>> kernel = {"name": "SGLD", "step_size": 1e-3}
+    >>> job = JobFile.from_table({"steps": 100, "model": "stalegrad.testing:small_model", "kernel": kernel})
+    >>> found = forecast(job, seconds=0.2, max_workers=2)
+    >>> half = advise(job, found.calibration, found.cluster, found.rows, found.step_sizes, Targets(error=0.5))
+    >>> half.steps * half.servers >= 4 * 100  # half the error takes four times the draws
+    True
     """
     row, factor, why_workers = _workers(rows, sizes)
     servers, steps, burn_in, why_servers = _servers(job, row, factor, targets)

@@ -3,7 +3,7 @@
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,9 +16,10 @@ from stalegrad.kernels import Harmonic, Kernel
 from stalegrad.planning.timing import RoundTrip, call_seconds, median_and_variation, round_trip
 from stalegrad.potentials import Minibatches, Potential
 from stalegrad.protocol.chain import Chain
+from stalegrad.runs.failures import RunFailed
 from stalegrad.runs.jobs import JobFile
 from stalegrad.runs.prepare import kernels_for, prepare
-from stalegrad.runs.result import Run, RunFailed
+from stalegrad.runs.result import Run
 from stalegrad.runs.sample import sample
 from stalegrad.runs.step_sizes import with_everything_found
 
@@ -26,6 +27,7 @@ BATCH_FACTORS = (0.5, 1.0, 2.0, 4.0)
 """Minibatches of so many times J are timed."""
 
 _MOST_WORKERS = 8  # that are started for a calibration
+_TRIALS = 3  # runs of each layout here, of which the middle one counts
 _ROUNDS = 2  # runs with each number of workers, of which the faster counts: others may use the machine too
 _FEWEST_ROUNDS = 8  # gradients of each worker in a run, however long they take
 _FIRST_GUESS = 2e-4  # seconds of an exchange, before any has been seen
@@ -57,6 +59,15 @@ class Calibration:
         round_trips: of real runs, by increasing number of workers; the first has one.
         diverged: whether the chain diverged at the job's step size, so that a smaller one was used for the runs.
         process_bytes: memory that this process, which has the model and its data, has taken at most.
+
+    >>> trips = (RoundTrip(1, 0.02, 0.001, 45.0, 0.0), RoundTrip(2, 0.02, 0.001, 88.0, 1.0))
+    >>> measured = Calibration(
+    ...     engine="processes", cores=2, servers=1, parameters=20, message_bytes=160, wire_bytes=(160, 160),
+    ...     n_data=10_000, batch_size=100, gradients={50: 0.012, 100: 0.02}, variation=0.1, update=0.001,
+    ...     busy_elsewhere=0.0, round_trips=trips,
+    ... )
+    >>> f"{measured.exchange * 1e3:.1f} ms", f"{measured.gradient_seconds(200) * 1e3:.0f} ms"
+    ('1.2 ms', '36 ms')
     """
 
     engine: str
@@ -106,8 +117,10 @@ class Measured(NamedTuple):
     calibration: Calibration
     run: Run
     kernels: tuple[Kernel, ...]
-    warmed_up: bool = False
+    warmed_up: bool
     """Whether a warm-up has found step sizes, in coordinates of its own."""
+    target: Potential
+    """The model, in those coordinates."""
 
 
 def calibrate(
@@ -124,6 +137,13 @@ def calibrate(
 
     Raises:
         ArgumentError: the job's engine is inline, whose time is virtual.
+
+    >>> from stalegrad.runs.jobs import JobFile
+    >>> kernel = {"name": "SGLD", "step_size": 1e-3}
+    >>> job = JobFile.from_table({"steps": 100, "model": "stalegrad.testing:small_model", "kernel": kernel})
+    >>> measured = calibrate(job, job.potential(), seconds=0.2).calibration
+    >>> measured.parameters, measured.update > 0
+    (5, True)
     """
     engine = job.engine_object()
     if isinstance(engine, Inline):
@@ -176,7 +196,45 @@ def calibrate(
         diverged=runs.diverged,
         process_bytes=_process_bytes(),
     )
-    return Measured(calibration, best[1][1], kernels, warmed_up)
+    return Measured(calibration, best[1][1], kernels, warmed_up, potential)
+
+
+def measure_layouts(
+    job: JobFile,
+    measured: Measured,
+    wanted: Sequence[tuple[int, int]],
+    *,
+    seconds: float,
+    seed: int = 0,
+    report: Report = lambda what: None,
+) -> dict[tuple[int, int], RoundTrip]:
+    """Short real runs of so many chains with so many workers each, (S, W), all at once on this machine.
+
+    Chains that share a machine share its cores, its memory and, on most engines, the process of their servers, so that
+    S of them are not S times as fast as one. How fast they are nothing but a run tells.
+
+    Args:
+        job: what is to be run.
+        measured: its calibration.
+        wanted: (S, W) of each run.
+        seconds: to spend, about.
+        seed: of the runs.
+        report: called with what is being measured.
+    """
+    kernels, known = measured.kernels, measured.calibration.alone.updates_per_second
+    each = seconds / max(1, len(wanted) * _TRIALS)
+    trips: dict[tuple[int, int], list[RoundTrip]] = {layout: [] for layout in wanted}
+    for turn in range(_TRIALS):
+        for servers, workers in wanted:  # by turns: a slow second hurts all alike
+            report(f"{servers} × {workers} workers here, {turn + 1} of {_TRIALS}")
+            here = replace(job, settings=replace(job.settings, servers=servers))
+            chains = tuple(kernels[s % len(kernels)] for s in range(servers))
+            runs = _Runs(here, measured.target, chains, job.engine_object(), seed)
+            at_once = min(workers, measured.calibration.cores / servers)
+            trip, _ = runs.measure(workers, round(each * known * at_once))
+            trips[servers, workers].append(trip)
+    middle = _TRIALS // 2  # not the best: threads that share cores fall into step in some runs and not in others
+    return {layout: sorted(of, key=lambda trip: trip.updates_per_second)[middle] for layout, of in trips.items()}
 
 
 def _process_bytes() -> float:
@@ -219,7 +277,8 @@ class _Runs:
                 return sample(
                     self._potential, self._kernels, steps=steps, workers=workers, servers=job.settings.servers,
                     max_staleness=job.settings.max_staleness, policy=job.settings.policy, seed=self._seed,
-                    engine=self._engine, thin=max(1, steps // _DRAWS), progress=False,
+                    architecture=job.settings.architecture, engine=self._engine, thin=max(1, steps // _DRAWS),
+                    progress=False,
                 )  # fmt: skip
             except (GradientError, RunFailed) as error:
                 problem = str(error)

@@ -30,7 +30,12 @@ _UPDATES = 400  # simulated for each worker
 
 
 class Times(NamedTuple):
-    """Seconds of the three parts of a worker's round trip."""
+    """Seconds of the three parts of a worker's round trip.
+
+    >>> times = Times(gradient=0.02, served=0.001, exchange=0.0005)
+    >>> f"{sum(times) * 1e3:.1f} ms a round trip"
+    '21.5 ms a round trip'
+    """
 
     gradient: float
     served: float
@@ -62,7 +67,17 @@ def predict_here(calibration: Calibration, workers: int, bound: Bound, seed: int
 
 
 def times_here(calibration: Calibration, workers: int, bound: Bound = NO_BOUND) -> Times:
-    """The times of W workers a chain that share this machine."""
+    """The times of W workers a chain that share this machine.
+
+    >>> trips = (RoundTrip(1, 0.02, 0.001, 45.0, 0.0), RoundTrip(2, 0.02, 0.001, 88.0, 1.0))
+    >>> measured = Calibration(
+    ...     engine="processes", cores=2, servers=1, parameters=20, message_bytes=160, wire_bytes=(160, 160),
+    ...     n_data=10_000, batch_size=100, gradients={50: 0.012, 100: 0.02}, variation=0.1, update=0.001,
+    ...     busy_elsewhere=0.0, round_trips=trips,
+    ... )
+    >>> [f"{times_here(measured, workers).gradient * 1e3:.0f} ms" for workers in (1, 2, 4)]  # four share two cores
+    ['20 ms', '20 ms', '40 ms']
+    """
     trips = calibration.round_trips
     counts = [trip.workers for trip in trips]
     fitted = [_fitted(trip, calibration.variation, bound) for trip in trips]

@@ -1,8 +1,9 @@
 """A job's future: calibrate it here, simulate a cluster for it, and say what to choose."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,21 @@ from stalegrad.engines.simulation import LogNormal
 from stalegrad.kernels.noise import MAX_WORKERS
 from stalegrad.planning import scaling
 from stalegrad.planning.advice import Advice, Targets, advise
-from stalegrad.planning.calibration import Calibration, Measured, Report, calibrate
+from stalegrad.planning.calibration import Calibration, Measured, Report, calibrate, measure_layouts
 from stalegrad.planning.cluster import Cluster
 from stalegrad.planning.contention import Bound, predict_here
+from stalegrad.planning.machines import Machines, to_measure
 from stalegrad.planning.row import Row
 from stalegrad.planning.step_sizes import StepSizes, error_text, measure_step_sizes
+from stalegrad.planning.timing import RoundTrip
 from stalegrad.potentials import Potential
+from stalegrad.runs.failures import RunFailed
 from stalegrad.runs.jobs import JobFile
-from stalegrad.runs.result import Run, RunFailed
+from stalegrad.runs.result import Run
 from stalegrad.runs.sample import sample
 
 _SIMULATED = 4000  # updates for each number of workers, but never fewer than 20 a worker
+_OF_MEMORY = 0.5  # that short runs may take
 _CROWD = 2  # workers a core that this machine is predicted for
 _FURTHER, _DRAWS = 4000, 4  # updates at most that a short run goes on for, and draws that it keeps
 
@@ -45,6 +50,7 @@ class Forecast:
         step_sizes: what theory says of the step size; None if it was not checked.
         unchecked: why not, or "".
         advice: what to choose.
+        layouts_here: chains × workers that were run on this machine, by (S, W).
     """
 
     calibration: Calibration
@@ -53,6 +59,7 @@ class Forecast:
     step_sizes: StepSizes | None
     unchecked: str
     advice: Advice
+    layouts_here: Mapping[tuple[int, int], RoundTrip] = field(default_factory=dict)
 
     def table(self) -> dict[str, Any]:
         """All numbers, in plain types for JSON: what is infinite becomes None."""
@@ -95,10 +102,10 @@ class Forecast:
         notes += [("soft", f"The step size was not checked: {self.unchecked}.")] if self.unchecked else []
         return Card("Plan", "", facts, headings=headings, rows=rows, notes=notes).html()
 
-    def save(self, out: Path) -> tuple[Path, Path]:
-        """Write plan.json and scaling.png into the folder ``out``."""
+    def save(self, out: Path, **more: Any) -> tuple[Path, Path]:
+        """Write plan.json, with more entries if there are any, and scaling.png into the folder ``out``."""
         text, picture = out / "plan.json", out / "scaling.png"
-        write_numbers(text, self.table())
+        write_numbers(text, {**self.table(), **more})
         scaling.draw([row.cluster for row in self.rows], picture)
         return text, picture
 
@@ -108,6 +115,7 @@ def forecast(
     *,
     cluster: Cluster | None = None,
     max_workers: int = 1024,
+    machines: Machines | None = None,
     targets: Targets | None = None,
     seconds: float = 20.0,
     seed: int = 0,
@@ -119,10 +127,19 @@ def forecast(
         job: what is to be run.
         cluster: to simulate.
         max_workers: the largest number of workers to try.
+        machines: to put chains and workers on, see :func:`~stalegrad.planning.layouts`. Short runs are made of what
+            this machine can tell about them.
         targets: what the run is to achieve.
         seconds: for measurements, about.
         seed: of everything random.
         report: called with what is being done.
+
+    >>> from stalegrad.runs.jobs import JobFile
+    >>> kernel = {"name": "SGLD", "step_size": 1e-3}
+    >>> job = JobFile.from_table({"steps": 100, "model": "stalegrad.testing:small_model", "kernel": kernel})
+    >>> found = forecast(job, seconds=0.2, max_workers=4)
+    >>> [row.workers for row in found.rows], found.advice.workers >= 1
+    ([1, 2, 4], True)
     """
     whole_number("max_workers", max_workers, least=1, most=MAX_WORKERS)
     real_number("seconds", seconds, above=0)
@@ -130,12 +147,15 @@ def forecast(
     measured = calibrate(job, potential, seconds=seconds, seed=seed, report=report)
     report("the curvature")
     sizes, unchecked = _step_sizes(measured, potential, seconds, job)
+    wanted = [] if machines is None else affordable(to_measure(measured.calibration, machines), measured.calibration)
+    here = measure_layouts(job, measured, wanted, seconds=seconds / 2, seed=seed, report=report)
     report("simulating")
     counts = scaling.worker_numbers(max_workers)
-    return predict(
+    made = predict(
         job, measured.calibration, sizes, unchecked, counts=counts, cluster=cluster or Cluster(),
         targets=targets or Targets(), seed=seed,
     )  # fmt: skip
+    return replace(made, layouts_here=here)
 
 
 def predict(
@@ -169,6 +189,12 @@ def predict(
     return Forecast(
         calibration, cluster, rows, sizes, unchecked, advise(job, calibration, cluster, rows, sizes, targets)
     )
+
+
+def affordable(wanted: Sequence[tuple[int, int]], calibration: Calibration) -> list[tuple[int, int]]:
+    """Those (S, W) whose workers, were each a process like this one, take no more than half of the memory here."""
+    most = _OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return [each for each in wanted if each[0] * each[1] * calibration.process_bytes <= most]
 
 
 def _step_sizes(measured: Measured, potential: Potential, seconds: float, job: JobFile) -> tuple[StepSizes | None, str]:

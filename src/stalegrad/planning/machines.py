@@ -4,32 +4,29 @@ A chain is a server and its workers. Chains are spread evenly over the machines.
 machine exchanges nothing over the network; one that does not has its other workers elsewhere, and their gradients come
 in over the link of the server's machine, which all servers there share.
 
+Where the machine is the one at hand, layouts need not be predicted: short runs tell how fast they are, see
+:func:`~stalegrad.planning.calibration.measure_layouts`.
+
 Whatever the layout, equal precision takes equally many updates after burn-in, all chains together: K. With S chains
 each makes burn-in + K/S of them. So **chains divide what comes after the burn-in, and workers divide all of it**, but
-make gradients stale: a bias, or a shorter step. That is the whole trade; :func:`advise_layout` says how it came out.
+make gradients stale: a bias, or a shorter step. That is the whole trade; ``layout_advice.py`` says how it came out.
 """
 
-import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import ceil, inf
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from stalegrad._internal.text import duration
 from stalegrad._internal.validation import real_number, whole_number
 from stalegrad.engines.simulation import LogNormal, Network
 from stalegrad.planning import scaling
 from stalegrad.planning.advice import Targets
 from stalegrad.planning.calibration import Calibration
 from stalegrad.planning.step_sizes import StepSizes
+from stalegrad.planning.timing import RoundTrip
 from stalegrad.runs.jobs import JobFile
 
 _SIMULATED = 3000  # updates of each layout, but never fewer than 20 a worker
-_ALIKE = (
-    1.1  # times within which two layouts are equally fast: then the one with more chains, whose gradients are fresher
-)
-_SMALL = 0.25  # share of a chain that burn-in may be, for chains to divide nearly all of it
 _COPIES = 4  # of θ that a chain's state takes at its server, besides one for each worker that is away
 
 
@@ -85,6 +82,7 @@ class Layout:
         burn_in: of those.
         memory: bytes on the machine that needs most.
         fits: whether the machines have that much.
+        measured: whether rate and staleness are those of a short run, not of a simulation.
     """
 
     servers: int
@@ -99,6 +97,7 @@ class Layout:
     burn_in: int
     memory: float
     fits: bool = True
+    measured: bool = False
 
     @property
     def seconds(self) -> float:
@@ -109,15 +108,6 @@ class Layout:
     def ranks(self) -> int:
         """Processes: a server and its workers for each chain."""
         return self.servers * (self.workers + 1)
-
-
-def cores_of(workers: int) -> int:
-    """That a chain keeps busy: a lone worker and its server take turns, so one will do for both.
-
-    >>> cores_of(1), cores_of(7)
-    (1, 8)
-    """
-    return 1 if workers == 1 else workers + 1
 
 
 def numbers_of_chains(machines: Machines) -> list[int]:
@@ -131,37 +121,143 @@ def numbers_of_chains(machines: Machines) -> list[int]:
 
 
 def layouts(
-    job: JobFile, calibration: Calibration, sizes: StepSizes | None, machines: Machines, targets: Targets, seed: int = 0
-) -> list[Layout]:
-    """All that are worth a look, by growing number of chains."""
-    found = []
-    for servers in numbers_of_chains(machines):
-        cores = machines.all_cores // servers
-        workers = max(1, cores - 1)
-        found.append(_layout(job, calibration, sizes, machines, targets, servers, workers, seed))
+    job: JobFile, calibration: Calibration, sizes: StepSizes | None, machines: Machines, targets: Targets,
+    seed: int = 0, here: Mapping[tuple[int, int], RoundTrip] | None = None,
+) -> list[Layout]:  # fmt: skip
+    """All that are worth a look, by growing number of chains.
+
+    Args:
+        job: what is to be run.
+        calibration: what it takes.
+        sizes: what is known of its step size.
+        machines: what there is.
+        targets: what the run is to achieve.
+        seed: of the simulations.
+        here: what short runs on this machine have shown, by (S, W), see :func:`to_measure`.
+
+    >>> from stalegrad.planning.timing import RoundTrip
+    >>> job = JobFile.from_table({"steps": 1000, "burn_in": 500, "model": "stalegrad.testing:small_model"})
+    >>> trips = (RoundTrip(1, 0.02, 0.001, 45.0, 0.0), RoundTrip(2, 0.02, 0.001, 88.0, 1.0))
+    >>> measured = Calibration(
+    ...     engine="processes", cores=2, servers=1, parameters=20, message_bytes=160, wire_bytes=(160, 160),
+    ...     n_data=10_000, batch_size=100, gradients={50: 0.012, 100: 0.02}, variation=0.1, update=0.001,
+    ...     busy_elsewhere=0.0, round_trips=trips,
+    ... )
+    >>> found = layouts(job, measured, None, Machines(count=1, cores=8), Targets())
+    >>> [(layout.servers, layout.workers) for layout in found]
+    [(1, 7), (2, 3), (8, 1)]
+    """
+    found: list[Layout] = []
+    known, same = here or {}, is_here(calibration, machines)
+    for servers, workers in divisions(machines, all_workers=same and (1, machines.cores) in known):
+        memory = _memory(calibration, machines, servers, workers)
+        trip = known.get((servers, workers)) if same else None
+        parts = parts_of(calibration, machines, servers, workers, known)
+        seen = _measured(trip) if trip else _predicted(job, parts, calibration.variation, workers, seed)
+        tau = seen.mean_staleness
+        factor = 1.0 if sizes is None else sizes.advised_factor(tau)
+        burn_in = ceil(job.settings.burn_in / factor)
+        kept = job.settings.servers * (job.settings.steps - job.settings.burn_in) / (factor * targets.error**2)
+        found.append(
+            Layout(
+                servers,
+                workers,
+                seen.away,
+                tau,
+                seen.updates_per_second,
+                seen.bottleneck,
+                factor,
+                None if sizes is None else sizes.error(tau, factor),
+                burn_in + ceil(kept / servers),
+                burn_in,
+                memory,
+                machines.memory is None or memory <= machines.memory,
+                trip is not None,
+            )
+        )
     return found
 
 
-def _layout(
-    job: JobFile, calibration: Calibration, sizes: StepSizes | None, machines: Machines, targets: Targets, servers: int,
-    workers: int, seed: int,
-) -> Layout:  # fmt: skip
-    network, away, together = link_of(calibration, machines, servers, workers)
-    alone, bound = calibration.alone, job.settings
+def divisions(machines: Machines, *, all_workers: bool = False) -> list[tuple[int, int]]:
+    """(S, W) of all layouts that are worth a look.
+
+    Args:
+        machines: what there is.
+        all_workers: also have workers on all cores, which a server that does little may share with them: whether that
+            pays is for a run to tell.
+
+    >>> divisions(Machines(1, 2)), divisions(Machines(1, 2), all_workers=True)
+    ([(1, 1), (2, 1)], [(1, 1), (1, 2), (2, 1)])
+    """
+    total = machines.all_cores
+    found = {(servers, max(1, total // servers - 1)) for servers in numbers_of_chains(machines)}
+    if all_workers:
+        found |= {(servers, total // servers) for servers in range(1, total + 1) if total % servers == 0}
+    return sorted(found)
+
+
+def is_here(calibration: Calibration, machines: Machines) -> bool:
+    """Whether the machine is one like this."""
+    return (machines.count, machines.cores) == (1, calibration.cores)
+
+
+def to_measure(calibration: Calibration, machines: Machines) -> list[tuple[int, int]]:
+    """(S, W) of what short runs here can tell about: all that fits, if the machine is like this one.
+
+    Of others, what becomes of a lone worker and its server when they have to share a core, because there is a chain on
+    every core. They take turns, but waking each other takes longer than when each has a core of its own.
+    """
+    if not is_here(calibration, machines):
+        return [(calibration.cores, 1)]
+    most = inf if machines.memory is None else machines.memory
+    return [each for each in divisions(machines, all_workers=True) if _memory(calibration, machines, *each) <= most]
+
+
+class Parts(NamedTuple):
+    """What a chain of a layout is made of."""
+
+    gradient: float
+    """Seconds."""
+    served: float
+    """Seconds."""
+    network: Network
+    away: float
+    """Share of the workers that are not on their server's machine."""
+
+
+def parts_of(
+    calibration: Calibration, machines: Machines, servers: int, workers: int, here: Mapping[tuple[int, int], RoundTrip]
+) -> Parts:
+    """The times of a lone worker here; of one that shares a core with its server, where each core has a chain."""
+    network, away, _ = link_of(calibration, machines, servers, workers)
+    shared = here.get((calibration.cores, 1)) if workers == 1 and servers == machines.all_cores else None
+    if shared is None:
+        return Parts(calibration.alone.gradient, calibration.alone.served, network, away)
+    exchange = max(0.0, 1 / shared.updates_per_second - shared.gradient - shared.served)
+    return Parts(shared.gradient, shared.served, replace(network, latency=exchange / 2), away)
+
+
+class _Seen(NamedTuple):
+    """What a chain of a layout does."""
+
+    away: float
+    mean_staleness: float
+    updates_per_second: float
+    bottleneck: str
+
+
+def _measured(trip: RoundTrip) -> _Seen:
+    rate = trip.updates_per_second
+    held = scaling.bottleneck(rate * trip.gradient / trip.workers, 0.0, rate * trip.served)
+    return _Seen(0.0, trip.mean_staleness, rate, held)
+
+
+def _predicted(job: JobFile, parts: Parts, variation: float, workers: int, seed: int) -> _Seen:
     (predicted,) = scaling.predict(
-        [workers], law=lambda count: LogNormal(alone.gradient, calibration.variation), steps=_SIMULATED,
-        network=network, update=alone.served, max_staleness=bound.max_staleness, policy=bound.policy, seed=seed,
+        [workers], law=lambda count: LogNormal(parts.gradient, variation), steps=_SIMULATED, network=parts.network,
+        update=parts.served, max_staleness=job.settings.max_staleness, policy=job.settings.policy, seed=seed,
     )  # fmt: skip
-    tau = predicted.mean_staleness
-    factor = 1.0 if sizes is None else sizes.advised_factor(tau)
-    error = None if sizes is None else sizes.error(tau, factor)
-    burn_in = ceil(bound.burn_in / factor)
-    kept = bound.servers * (bound.steps - bound.burn_in) / (factor * targets.error**2)
-    memory = _memory(calibration, machines, servers, workers, together)
-    return Layout(
-        servers, workers, away, tau, predicted.updates_per_second, predicted.bottleneck, factor, error,
-        burn_in + ceil(kept / servers), burn_in, memory, machines.memory is None or memory <= machines.memory,
-    )  # fmt: skip
+    return _Seen(parts.away, predicted.mean_staleness, predicted.updates_per_second, predicted.bottleneck)
 
 
 def link_of(calibration: Calibration, machines: Machines, servers: int, workers: int) -> tuple[Network, float, int]:
@@ -178,90 +274,11 @@ def link_of(calibration: Calibration, machines: Machines, servers: int, workers:
     return Network(latency, machines.bandwidth, point, gradient), away, together
 
 
-def _memory(calibration: Calibration, machines: Machines, servers: int, workers: int, together: int) -> float:
+def _memory(calibration: Calibration, machines: Machines, servers: int, workers: int) -> float:
     """Bytes on the busiest machine: every process is one like this one, and a server has states and points besides."""
+    together = ceil(servers / machines.count)
     processes = min(together * (workers + 1), max(machines.cores, 2 * together))
     return processes * calibration.process_bytes + together * (_COPIES + workers) * calibration.message_bytes
-
-
-def advise_layout(found: Sequence[Layout], calibration: Calibration, targets: Targets) -> tuple[Layout, list[str]]:
-    """The fastest that fits; of those that are nearly as fast, the one with most chains. And the reasons."""
-    able = [layout for layout in found if layout.fits]
-    if not able:
-        least = min(found, key=lambda layout: layout.memory)
-        return least, [
-            f"Memory: nothing fits. The least, {least.servers} chain{'s' * (least.servers != 1)}, needs "
-            f"{_bytes(least.memory)} on a machine."
-        ]
-    fastest = min(able, key=lambda layout: layout.seconds)
-    best = max((each for each in able if each.seconds <= _ALIKE * fastest.seconds), key=lambda each: each.servers)
-    return best, [_chains_or_workers(best, found, able), _memory_said(best, found)]
-
-
-def _chains_or_workers(best: Layout, found: Sequence[Layout], able: Sequence[Layout]) -> str:
-    many, few = found[-1], found[0]
-    burnt = best.burn_in / best.updates_per_second
-    if best is many or best.workers == 1:
-        share = many.burn_in / max(many.steps, 1)
-        other = min((each for each in able if each.workers > 1), key=lambda each: each.seconds, default=None)
-        against = (
-            "" if other is None
-            else f" The best with several workers a chain, {other.servers} of {other.workers}, takes "
-            f"{duration(other.seconds)}: its gradients are {other.mean_staleness:.1f} updates old"
-            + (f", which asks for steps {other.factor:.2g} times as long" if other.factor < 1 else "")
-            + " and cores go to servers."
-        )  # fmt: skip
-        divided = (
-            "so that chains divide nearly all of the work, and their gradients are fresh." if share <= _SMALL
-            else "which chains do not divide. They are there first all the same: their gradients are fresh, so that "
-            "steps need not be shorter, and no core goes to a server."
-        )  # fmt: skip
-        return f"Chains: {best.servers} with a worker each. Burn-in is {share:.0%} of each, {divided}{against}"
-    if not many.fits:
-        why = f"as many chains as cores would need {_bytes(many.memory)} on a machine"
-    else:
-        alone = many.burn_in / many.updates_per_second
-        why = (
-            f"{many.servers} chains with a worker each would spend {duration(alone)} of {duration(many.seconds)} on "
-            f"burn-in, which workers divide and chains do not; here it takes {duration(burnt)}"
-        )
-    return (
-        f"Workers: {best.servers} chain{'s' * (best.servers != 1)} of {best.workers}, because {why}. One chain alone "
-        f"would take {duration(few.seconds)}, held up by the {_PARTS[few.bottleneck]}."
-    )
-
-
-_PARTS = {
-    "gradients": "gradients", "link": "link", "server": "server", "bound": "bound on staleness", "latency": "latency",
-}  # fmt: skip
-
-
-def _memory_said(best: Layout, found: Sequence[Layout]) -> str:
-    out = [layout for layout in found if not layout.fits]
-    left = f" {len(out)} of the layouts above would not fit." if out else ""
-    return f"Memory: {_bytes(best.memory)} on a machine, from what this process takes, for each process.{left}"
-
-
-def commands(best: Layout, machines: Machines, job: Path, step_size: float | None) -> list[tuple[str, str]]:
-    """What to type, for MPI, Slurm and Ray."""
-    file = shlex.quote(str(job))
-    settings = f"--servers {best.servers} --steps {best.steps}"
-    each = ceil(best.ranks / machines.count)
-    crowd = best.workers == 1
-    said = [
-        ("mpiexec", f"mpiexec -n {best.ranks} -ppn {each} stalegrad run {file} --engine mpi {settings}"),
-        (
-            "srun",
-            f"srun -N {machines.count} -n {best.ranks} --ntasks-per-node {each}{' --overcommit' * crowd} "
-            f"stalegrad run {file} --engine mpi {settings}",
-        ),
-        ("Ray", f"stalegrad run {file} --engine ray --address HOST:6379 --workers {best.workers} {settings}"),
-    ]
-    if step_size is not None and best.factor < 1:
-        said.append(
-            ("in the file", f"step_size = {float(f'{best.factor * step_size:.2g}'):g}, burn_in = {best.burn_in}")
-        )
-    return said
 
 
 def parse_bits(text: str) -> float:
@@ -290,13 +307,6 @@ def _scaled(text: str) -> float:
     if not 0 < value < inf:
         raise ValueError(text)
     return value
-
-
-def _bytes(number: float) -> str:
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if number >= size:
-            return f"{number / size:.1f} {unit}"
-    return f"{number / 1e3:.0f} kB"
 
 
 def table(layout: Layout) -> dict[str, Any]:

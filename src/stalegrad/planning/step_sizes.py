@@ -34,6 +34,13 @@ class StepSizes:
         mean_noise: along all directions, on average.
         owned: the part of λ that is never stale, see :class:`stalegrad.StaleGradients`.
         architecture: of the job: whether workers are sent a point ahead of the chain.
+
+    >>> import stalegrad as sg
+    >>> sizes = StepSizes((sg.SGLD(step_size=1e-3),), curvature=100.0)
+    >>> f"{sizes.error(mean_staleness=0):.0%}", f"{sizes.error(mean_staleness=3):.0%}"
+    ('5%', '43%')
+    >>> sizes.stands(0), sizes.stands(15)
+    (True, False)
     """
 
     kernels: tuple[Kernel, ...]

@@ -14,7 +14,12 @@ _QUARTILES = 1.35  # those of a normal are so many standard deviations apart
 
 
 class RoundTrip(NamedTuple):
-    """What one real run says about time, with W workers a chain."""
+    """What one real run says about time, with W workers a chain.
+
+    >>> trip = RoundTrip(workers=2, gradient=0.02, served=0.001, updates_per_second=90.0, mean_staleness=1.0)
+    >>> trip.workers / trip.updates_per_second > trip.gradient + trip.served  # the rest is messages and waiting
+    True
+    """
 
     workers: int
     """W."""
