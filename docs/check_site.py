@@ -1,9 +1,11 @@
-"""Look through the built site: whether every internal link, picture and script leads somewhere. Prints its counts.
+"""Look through the built site: whether every internal link, picture and script leads somewhere, nothing is fetched from
+elsewhere, and every page of the reference has an example. Prints its counts.
 
 python docs/check_site.py docs/_build/html
 """
 
 import json
+import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,6 +13,10 @@ from urllib.parse import unquote, urlsplit
 
 ATTRIBUTES = {"a": "href", "link": "href", "img": "src", "script": "src", "source": "src"}
 FETCHED = {"img", "script", "source", "link"}
+FETCHES = re.compile(r"""(?:@import\s+|url\()\s*["']?(https?:)?//""")  # in style sheets
+NAME, EXAMPLES = 'class="sig sig-object py"', ('class="gp"', "sphx-glr-thumbcontainer")
+DOWNLOADED = {f"stalegrad.datasets.{name}.html" for name in ("a9a", "cifar10", "mnist")}
+"""Names whose example would have to fetch data."""
 
 
 class Page(HTMLParser):
@@ -50,7 +56,17 @@ def broken(root: Path) -> tuple[list[str], dict[str, int]]:
                 found.append(f"{path.relative_to(root.resolve())} → {target}")
             elif place and aim in pages and place not in pages[aim].places:
                 found.append(f"{path.relative_to(root.resolve())} → {target}: no such place")
+    for path in root.rglob("*.css"):
+        found += [f"{path.relative_to(root)} fetches {match[0]}" for match in FETCHES.finditer(path.read_text())]
     return found, {"pages": len(pages), "internal links": looked_at}
+
+
+def without_example(root: Path) -> tuple[list[str], dict[str, int]]:
+    """Pages of names that show no code that is run: neither a doctest nor a page of the gallery; and their number."""
+    texts = {path.name: path.read_text() for path in (root / "reference").glob("*.html")}
+    names = {name: text for name, text in texts.items() if NAME in text}
+    missing = [name for name, text in names.items() if not any(example in text for example in EXAMPLES)]
+    return sorted(set(missing) - DOWNLOADED), {"names in the reference": len(names)}
 
 
 def counts(root: Path) -> dict[str, int]:
@@ -69,13 +85,15 @@ def main() -> int:
     """Print the counts and what is broken; 1 if anything is."""
     root = Path(sys.argv[1])
     found, looked_at = broken(root)
-    for name, number in (looked_at | counts(root)).items():
+    missing, names = without_example(root)
+    for name, number in (looked_at | counts(root) | names).items():
         print(f"{number:7,} {name}")
-    print(f"{len(found):7,} broken")
-    for line in found:
-        print(f"        {line}")
+    for what, lines in {"broken": found, "names without an example": missing}.items():
+        print(f"{len(lines):7,} {what}")
+        for line in lines:
+            print(f"        {line}")
     print(f"The site begins at {root / 'index.html'}")
-    return bool(found)
+    return bool(found or missing)
 
 
 if __name__ == "__main__":

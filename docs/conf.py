@@ -1,5 +1,7 @@
 """How Sphinx makes the site. `make docs` calls it; warnings are errors."""
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -39,6 +41,13 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = True
 suppress_warnings = ["ref.python"]  # of two classes of one name, in an annotation, either may be linked
 
+# Examples that have been run are kept, those of another size are not: their files are the same, their pictures are not.
+SIZE, KEPT = os.environ.get("STALEGRAD_EXAMPLES", "full"), HERE / "gallery" / ".size"
+if KEPT.parent.exists() and (KEPT.read_text() if KEPT.exists() else "") != SIZE:
+    shutil.rmtree(KEPT.parent)
+KEPT.parent.mkdir(exist_ok=True)
+KEPT.write_text(SIZE)
+
 # ------------------------------------------------------------------------------------------------------- Markdown
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -75,6 +84,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "write_computation_times": False,
     "show_signature": False,
+    "thumbnail_size": (520, 340),
     "copyfile_regex": r".*\.toml",
     "reset_modules": ("matplotlib", "gallery.quiet"),
 }
@@ -85,6 +95,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "stalegrad"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["pictures.js"]
+html_context = {"default_mode": "auto"}
 html_copy_source = False
 html_show_sourcelink = False
 html_sidebars = {"index": []}

@@ -1,12 +1,17 @@
-"""A Bayesian neural network written in Equinox: two moons, two workers, predictions averaged over the posterior.
+"""Where does a classifier hesitate?
+=================================
 
-pip install 'stalegrad[examples]'
-python examples/equinox_module.py
+A Bayesian neural network written in Equinox: two moons that reach into each other, two workers, and predictions that
+are averaged over the posterior. ``python examples/equinox_module.py``, with the extra ``examples``.
 """
+
+# %%
+# A module, and its parameters as a pytree.
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 
 import stalegrad as sg
@@ -58,3 +63,20 @@ last, scores = np.asarray(predict(run.draws[0, -1], test["x"])), average.scores(
 print(f"{potential.size} parameters: {', '.join(potential.layout)}")
 print(f"the last draw: accuracy {np.mean(last.argmax(1) == test['moon']):.3f}")
 print(f"their average: accuracy {scores.accuracy:.3f}, log-likelihood {scores.mean_log_likelihood:.3f}")
+
+# %%
+# The probability of the second moon, averaged over the posterior, and where each of some thirty draws has its boundary.
+# They agree where there are data and part beyond them.
+
+side = np.linspace(-2.6, 2.6, 120)
+grid = np.stack(np.meshgrid(side, side * 0.75), axis=-1)
+surfaces = np.stack([predict(theta, grid.reshape(-1, 2))[:, 1] for theta in run.draws[0, :: len(run.draws[0]) // 30]])
+surfaces = surfaces.reshape(-1, *grid.shape[:2])
+figure, axis = plt.subplots(figsize=(7.5, 5), constrained_layout=True)
+shown = axis.contourf(*np.moveaxis(grid, -1, 0), surfaces.mean(axis=0), np.linspace(0, 1, 21), cmap="RdBu_r", alpha=0.8)
+for surface in surfaces:
+    axis.contour(*np.moveaxis(grid, -1, 0), surface, [0.5], colors="k", linewidths=0.5, alpha=0.3)
+axis.scatter(*test["x"][:300].T, c=test["moon"][:300], cmap="RdBu_r", s=9, edgecolor="k", linewidth=0.3)
+axis.set(title="probability of the red moon; a line for each draw's boundary", aspect="equal")
+figure.colorbar(shown, ax=axis, ticks=[0, 0.5, 1], shrink=0.8)
+plt.show()

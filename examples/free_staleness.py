@@ -79,7 +79,7 @@ for (name, values), marker in zip(found.items(), "o^s", strict=True):
     axis.plot(workers, values, marker=marker, label=name)
 axis.axhline(found["as they come"][0], color="0.8", zorder=0)
 axis.set(xlabel="workers", ylabel="variance over the posterior's", xscale="log", xticks=workers, ylim=(0.8, 3))
-axis.set_xticklabels(workers)
+axis.set_xticklabels(map(str, workers))
 axis.set_title("Posterior variance with gradients that are W − 1 updates old")
 axis.legend(frameon=False)
 plt.show()

@@ -66,5 +66,5 @@ axis.plot(sizes, alone, "x", color="#c44e52", ms=5, label="mean of its own patie
 axis.plot(sizes, effect.mean(0), "o", color="#4c72b0", ms=4, label="posterior, 90 % interval")
 axis.plot(sizes, truth, "_", color="k", ms=8, label="truth")
 axis.set(xscale="log", xlabel="patients of the clinic", ylabel="effect", title="Small clinics borrow from the others")
-axis.legend(frameon=False, ncols=2)
+figure.legend(frameon=False, ncols=4, loc="outside lower center")
 plt.show()

@@ -57,7 +57,7 @@ def singular_gradient(theta: np.ndarray, indices: np.ndarray) -> np.ndarray:
 # One run each, with the coefficient averaged while draws come. The prior is given T times its weight in U, so that at
 # temperature T it is what it says.
 
-found = {}
+found, draws = {}, {}
 for name, loss, gradient in (
     ("regular", regular_loss, regular_gradient),
     ("singular", singular_loss, singular_gradient),
@@ -66,10 +66,10 @@ for name, loss, gradient in (
     phi = learning_coefficient(loss, np.zeros(2), temperature=TEMPERATURE)
     kernel = sg.SGHMC(step_size=0.01, friction=10.0, integrator="splitting", temperature=TEMPERATURE)
     run = sg.sample(
-        model, kernel, steps=STEPS, burn_in=STEPS // 20, thin=10, engine="inline", progress=False, keep="last",
+        model, kernel, steps=STEPS, burn_in=STEPS // 20, thin=10, engine="inline", progress=False,
         averages={"coefficient": phi},
     )  # fmt: skip
-    found[name] = run.averages["coefficient"]
+    found[name], draws[name] = run.averages["coefficient"], run.draws[0]
     print(f"{name}: {found[name]}")
 
 # %%
@@ -88,12 +88,25 @@ exact = {
 for name in found:
     print(f"{name}, exactly: {exact[name]:.3f}")
 
-figure, axis = plt.subplots(figsize=(5, 3), layout="constrained")
+# %%
+# Draws of the two posteriors, both about the origin. The regular one is pinned down in all directions, the singular one
+# runs out along both axes: there a or b may be anything while the other is near 0.
+
+figure, (left, middle, axis) = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
+for panel, name in ((left, "regular"), (middle, "singular")):
+    panel.plot(
+        *draws[name][:: max(1, len(draws[name]) // 3_000)].T,
+        ".",
+        ms=2,
+        alpha=0.4,
+        color="C0" if panel is left else "C1",
+    )
+    panel.set(title=f"{name}: draws", xlim=(-3, 3), ylim=(-3, 3), aspect="equal", xlabel="a", ylabel="b")
 for k, name in enumerate(found):
     estimate = found[name]
     axis.errorbar(k, float(estimate), yerr=2 * float(estimate.standard_error), fmt="o", capsize=4)
     axis.plot([k - 0.2, k + 0.2], [exact[name]] * 2, "k--", linewidth=1)
 axis.axhline(1.0, color="0.8", linewidth=0.8)
 axis.axhline(0.5, color="0.8", linewidth=0.8)
-axis.set(xticks=range(len(found)), xticklabels=list(found), ylabel="local learning coefficient", xlim=(-0.5, 1.5))
+axis.set(xticks=range(len(found)), xticklabels=list(found), xlim=(-0.5, 1.5), title="λ ± 2 errors (dashed: exact)")
 plt.show()

@@ -1,5 +1,5 @@
-"""LoRA on a small transformer
-===========================
+"""Can ten lines teach a transformer?
+==================================
 
 A language model that has read some of Python's documentation, character by character, is to learn The Zen of Python,
 of which there are eight hundred characters. Its weights stay as they are; what is sampled are the matrices of LoRA
@@ -29,7 +29,7 @@ with contextlib.redirect_stdout(io.StringIO()):
     import this
 
 SMALL = os.environ.get("STALEGRAD_EXAMPLES") == "small"  # the size of tests
-TRAINING, STEPS, LENGTH = (5, 40, 32) if SMALL else (400, 1_500, 64)
+TRAINING, STEPS, LENGTH = (100, 200, 32) if SMALL else (400, 1_500, 64)
 
 # %%
 # Characters as tokens
@@ -112,6 +112,8 @@ for name, found in (("before", before), ("one draw", last), ("averaged", average
 # %%
 # A picture of it
 # ---------------
+# At its full size, one draw of the adapters does worse on the lines held out than no adapters at all, and the average
+# over draws better.
 
 line = int(np.argmax(counted.sum(axis=1)))
 width = int(counted[line].sum())

@@ -2,8 +2,8 @@
 =====================================
 
 A posterior with four modes of unequal weight. A chain with a small step stays in the mode where it began; an ensemble
-finds the modes that its starts lead to, and counts each as often as starts led there; a cyclical sampler jumps with its
-large steps and samples with its small ones. All spend the same number of gradients.
+finds the modes that its starts lead to; a cyclical sampler gets from mode to mode while it is hot, and samples while it
+is cold. All spend the same number of gradients. Which of them finds the modes, and does any weigh them rightly?
 """
 
 # %%
@@ -85,8 +85,10 @@ for name, share in results.items():
     print(f"{name:10} {' '.join(f'{value:.2f}' for value in share)}   modes found: {np.count_nonzero(share > 0.01)}")
 
 # %%
-# The chain knows one mode. The ensemble has those that its starts led to, weighed by their basins. Cycles get from mode
-# to mode; how near their weights come to the posterior's depends on how many there were: compare the numbers above.
+# The chain knows one mode. The ensemble has those that its starts led to, and counts each as often as starts led there.
+# Cycles get to all four, but do not weigh them either: which mode a cycle ends in is decided while it is hot, and at
+# temperature 40 the four weigh nearly the same. More cycles make their shares more precise, not more right. The bars
+# have the binomial error of so many starts and so many cycles.
 
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
 drawn = {"one chain": chain.draws.reshape(-1, 2), "ensemble": ensemble.draws.reshape(-1, 2), "cycles": kept}
@@ -94,8 +96,10 @@ for axis, (name, draws) in zip(axes, drawn.items(), strict=False):
     axis.plot(*draws[:: max(1, len(draws) // 2_000)].T, ".", markersize=2, alpha=0.4)
     axis.plot(*CENTRES.T, "k+")
     axis.set(title=name, xlim=(-4.5, 4.5), ylim=(-4.5, 4.5), aspect="equal")
+independent = {"ensemble": len(starts), "cycles": STEPS // PERIOD}
 for k, (name, share) in enumerate(results.items()):
-    axes[3].bar(np.arange(4) + 0.2 * k, share, 0.2, label=name)
+    error = np.sqrt(share * (1 - share) / independent[name]) if name in independent else None
+    axes[3].bar(np.arange(4) + 0.2 * k, share, 0.2, yerr=error, label=name)
 axes[3].set(title="weight of each mode", xticks=[])
 axes[3].legend(frameon=False, fontsize=8)
 plt.show()

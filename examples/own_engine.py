@@ -1,12 +1,17 @@
-"""An engine of your own: workers behind TCP connections on the loopback, in about a hundred lines.
+"""Can workers be reached in a way of my own?
+==========================================
 
-An engine is a transport. Its server's end is a ``Link``: start a worker, send it an assignment, receive what arrives.
-Its worker's end is a ``WorkerLink``: receive work, deliver the gradient, report a failure. Everything else (who gets
-which minibatch, staleness, replacing workers that fail, traces, stores) is stalegrad's: ``run_servers`` and
-``run_worker`` run between the two ends. ``stalegrad.testing.check_engine`` checks that all promises are kept.
-
-Here workers are threads, to keep the example short; what they exchange goes through sockets, so they could be anywhere.
+Workers behind TCP connections, in about a hundred lines: an engine is a transport. ``python examples/own_engine.py``
 """
+
+# %%
+# The server's end is a ``Link``: start a worker, send it an assignment, receive what arrives. The worker's end is a
+# ``WorkerLink``: receive work, deliver the gradient, report a failure. Everything else (who gets which minibatch,
+# staleness, replacing workers that fail, traces, stores) is stalegrad's: ``run_servers`` and ``run_worker`` run between
+# the two ends. ``stalegrad.testing.check_engine`` checks that all promises are kept.
+#
+# Here workers are threads, to keep the example short; what they exchange goes through sockets, so they could be
+# anywhere.
 
 import contextlib
 import queue
@@ -32,6 +37,7 @@ from stalegrad.engines import (
     Ready,
     Work,
     Worker,
+    WorkerLink,
     run_servers,
     run_worker,
 )
@@ -111,8 +117,8 @@ class SocketLink(Link):
         self._arrivals.put(Failure(worker, incarnation, "died", "its connection was closed"))
 
 
-class SocketWorker:
-    """A worker's end of the connection, a ``WorkerLink``."""
+class SocketWorker(WorkerLink):
+    """A worker's end of the connection."""
 
     def __init__(self, connection: socket.socket, worker: Worker) -> None:
         model = worker.potential
@@ -177,11 +183,32 @@ def receive_bytes(connection: socket.socket, count: int) -> bytes | None:
     return bytes(content)
 
 
+# %%
+# A run over sockets, and its replay without any.
+
 if __name__ == "__main__":
     data = np.random.default_rng(1).normal(3.0, 1.0, (500, 2))
-    model = sg.potentials.GaussianMean(data, batch_size=50)
-    kernel = sg.SGLD(step_size=1e-4)
-    run = sg.sample(model, kernel, steps=2000, burn_in=500, workers=3, engine=Sockets(), progress=False)
+    model = sg.potentials.GaussianMean(data, batch_size=100)
+    kernel = sg.SGLD(step_size=4e-5)
+    run = sg.sample(model, kernel, steps=10_000, burn_in=500, workers=3, engine=Sockets(), progress=False)
     again = sg.replay(run.trace, model, kernel)
     print(f"mean {run.draws.mean(axis=(0, 1)).round(2)}, of the data {data.mean(axis=0).round(2)}")
     print(f"replayed bit for bit: {np.array_equal(again.draws, run.draws)}")
+
+    import matplotlib.pyplot as plt
+
+    chain = run.trace.chains[0]
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), constrained_layout=True)
+    for worker in range(3):
+        rows = np.flatnonzero(chain.worker[:150] == worker)
+        left.scatter(rows, np.full(len(rows), worker), c=chain.staleness[rows], cmap="viridis", vmin=0, vmax=6, s=14)
+    left.set(yticks=range(3), ylabel="worker", xlabel="gradient", title="whose gradient came when, and how old it was")
+    left.set_ylim(-0.6, 2.6)
+    mean, variance = model.posterior()
+    angle = np.linspace(0, 2 * np.pi, 100)
+    right.plot(*run.draws[0, ::5].T, ".", ms=2, alpha=0.4)
+    for deviations in (1, 2):
+        circle = mean[:, None] + deviations * np.sqrt(variance)[:, None] * np.stack([np.cos(angle), np.sin(angle)])
+        right.plot(*circle, "k", lw=1)
+    right.set(title="draws, and one and two deviations of the posterior", xlabel="θ₀", ylabel="θ₁")
+    plt.show()

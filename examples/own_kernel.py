@@ -11,10 +11,8 @@ found for it, and runs are diagnosed. docs/samplers.md says more.
 # %%
 # The formula, what a chain carries, and the numbers in the formula.
 
-import sys
 from dataclasses import dataclass
 from math import exp, sqrt
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +66,6 @@ class ExactFriction(Linear):
 
 if __name__ == "__main__":
     # As a module, and not as __main__, so that traces, stores and job files can name it.
-    sys.path.insert(0, str(Path(__file__).parent))
     from own_kernel import ExactFriction as Own
 
     sg.testing.check_kernel(Own(step_size=0.02, friction=5.0))

@@ -1,9 +1,13 @@
-"""A model of your own, as a class: Poisson regression, checked like every model of stalegrad's.
+"""How do I write a model of my own, as a class?
+=============================================
 
-python examples/own_potential.py
-
-``sg.potentials.from_gradient`` wraps a function and is shorter; a class can name its parameters and say where to start.
+Poisson regression: a class with a gradient, checked like every model of stalegrad's. ``sg.potentials.from_gradient``
+wraps a function and is shorter; a class can name its parameters and say where to start.
+``python examples/own_potential.py``
 """
+
+# %%
+# What a model must have is a size, minibatches and a gradient of U on one of them.
 
 import numpy as np
 
@@ -45,11 +49,34 @@ def made_up(n_data=2000, seed=1):
 
 COEFFICIENTS = np.array([0.5, -0.3, 0.1])
 
+# %%
+# Checked: that gradients of minibatches average to that of all data, that they are functions of θ and the indices
+# alone, that the model can be sent to another process. Then sampled by processes, with numbers that the warm-up finds.
+
 if __name__ == "__main__":
-    model = PoissonRegression(*made_up())
+    X, y = made_up()
+    model = PoissonRegression(X, y)
     sg.testing.check_potential(model)
-    run = sg.sample(model, sg.SGLD(step_size=1e-5), steps=20_000, burn_in=4_000, workers=2, engine="processes")
-    for name, value in model.variables(run.draws).items():
-        print(
-            f"{name}: {value.mean(axis=(0, 1)).round(3)} ± {value.std(axis=(0, 1)).round(3)}, made with {COEFFICIENTS}"
-        )
+    run = sg.sample(model, steps=8_000, workers=2, servers=2, engine="processes", progress=False)
+    draws = model.variables(run.draws)["coefficients"].reshape(-1, 3)
+    print(f"coefficients: {draws.mean(axis=0).round(3)} ± {draws.std(axis=0).round(3)}, made with {COEFFICIENTS}")
+
+    import matplotlib.pyplot as plt
+
+    # Counts that some twenty draws of the coefficients predict for the inputs that were seen.
+    rng = np.random.default_rng(0)
+    predicted = rng.poisson(np.exp(X @ draws[:: len(draws) // 20].T))
+    most = 8
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), constrained_layout=True)
+    for place, truth in enumerate(COEFFICIENTS):
+        left.hist(draws[:, place], bins=50, density=True, alpha=0.6, color=f"C{place}")
+        left.axvline(truth, color=f"C{place}", linestyle="--")
+    left.set(title="coefficients; dashed: what the data were made with", yticks=[])
+    shares = np.stack([np.bincount(column, minlength=most + 1)[: most + 1] for column in predicted.T]) / len(y)
+    right.bar(np.arange(most + 1), np.bincount(y, minlength=most + 1)[: most + 1] / len(y), color="0.8", label="seen")
+    right.errorbar(
+        np.arange(most + 1), shares.mean(axis=0), yerr=2 * shares.std(axis=0), fmt="o", ms=4, label="predicted, ± 2 sd"
+    )
+    right.set(title="counts", xlabel="y")
+    right.legend(frameon=False)
+    plt.show()

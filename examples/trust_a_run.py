@@ -10,6 +10,7 @@ for its step, and a posterior that no step suits. The last three look like runs,
 # A logistic regression, with all numbers of the sampler found by the warm-up.
 
 import os
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,7 +24,7 @@ rng = np.random.default_rng(0)
 X = rng.standard_normal((5_000, 4))
 y = rng.random(5_000) < 1 / (1 + np.exp(-X @ [1.0, -0.5, 0.2, 0.0]))
 model = sg.potentials.Logistic(X, y, prior_scale=1.0, batch_size=500)
-settings = {"steps": STEPS, "servers": 2, "engine": "inline", "progress": False}
+settings: dict[str, Any] = {"steps": STEPS, "servers": 2, "engine": "inline", "progress": False}
 
 healthy = sg.sample(model, workers=4, **settings)
 print(healthy.diagnose(model))

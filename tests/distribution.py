@@ -9,7 +9,9 @@
 """
 
 import argparse
+import ast
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -70,33 +72,50 @@ def check_files(wheel, sdist):
         sys.exit(f"the sdist has {stray[:5]}")
 
 
+def places():
+    """Where pip has been told to look for packages, such as torch's CPU build; uv does not read pip's settings."""
+    options = []
+    for line in run(sys.executable, "-m", "pip", "config", "list").splitlines():
+        key, _, value = line.partition("=")
+        if (name := key.rpartition(".")[2]) in {"find-links", "index-url"}:
+            options += [part for place in ast.literal_eval(value).split() for part in (f"--{name}", place)]
+    return options
+
+
 class Environment:
     """An environment with the wheel and one extra in it, and nothing else."""
 
     def __init__(self, folder, wheel, extra, *more):
-        self.python = folder / "bin" / "python"
-        links = ["--find-links", os.environ["PIP_FIND_LINKS"]] if "PIP_FIND_LINKS" in os.environ else []
+        self.folder, self.python = folder, folder / "bin" / "python"
         run(tool("uv"), "venv", "--quiet", "--python", sys.executable, folder)
         asked = f"stalegrad[{extra}] @ {wheel.as_uri()}" if extra else f"stalegrad @ {wheel.as_uri()}"
-        run(tool("uv"), "pip", "install", "--quiet", "--python", self.python, *links,
+        run(tool("uv"), "pip", "install", "--quiet", "--python", self.python, *places(),
             "--constraint", ROOT / "constraints.txt", asked, *more)  # fmt: skip
 
-    def program(self, name):
-        """A command that was installed."""
-        return self.python.with_name(name)
+    def megabytes(self):
+        """What it takes on disk."""
+        return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file()) / 1e6
 
 
-def smoke(extra, wheel, folder):
-    """Install and try one extra; seconds of each."""
+def smoke(extra, wheel, root):
+    """Install and try one extra; seconds of each.
+
+    All environments have the same place, one after the other, so that what one has compiled is there for the next.
+    """
     started = time.monotonic()
+    folder = root / "environment"
+    shutil.rmtree(folder, ignore_errors=True)
     environment = Environment(folder, wheel, extra)
-    installed = time.monotonic()
+    installed, megabytes = time.monotonic(), environment.megabytes()
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "STALEGRAD"))}
     work = folder / "work"
     work.mkdir()
-    clean["RAY_AUTH_TOKEN_PATH"] = str(work / "token")
-    said = run(environment.python, SMOKE, extra or "none", cwd=work, env=clean)
-    print(f"  {extra or '(none)':12} installed in {installed - started:4.0f} s, "
+    (work / "token").write_text(secrets.token_hex(32))
+    (work / "token").chmod(0o600)
+    clean |= {"RAY_AUTH_TOKEN_PATH": str(work / "token"), "NUMBA_CACHE_DIR": str(root / "compiled")}
+    # -P: the folder of the script has folders of tests that are called as packages are.
+    said = run(environment.python, "-P", SMOKE, extra or "none", cwd=work, env=clean)
+    print(f"  {extra or '(none)':12} installed in {installed - started:4.0f} s, {megabytes:5,.0f} MB, "
           f"{said.strip()} ({time.monotonic() - installed:.0f} s)", flush=True)  # fmt: skip
 
 
@@ -135,8 +154,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="stalegrad-dist-") as folder:
         for extra in ["", *sorted(extras.keys() - DEVELOPMENT)]:
             if only is None or extra in only:
-                smoke(extra, wheel, Path(folder) / (extra or "none"))
-                shutil.rmtree(Path(folder) / (extra or "none"))
+                smoke(extra, wheel, Path(folder))
         check_types(wheel, Path(folder) / "types")
 
 

@@ -4,6 +4,7 @@ The names are those of ``stalegrad/__init__.pyi`` and, of its modules, those in 
 page, at its shortest name. References in docstrings find it whatever name they use: what is compared is the object.
 """
 
+import doctest
 import importlib
 import inspect
 import re
@@ -22,6 +23,7 @@ from sphinx.ext.napoleon import GoogleDocstring
 import stalegrad
 
 FOLDER = "reference"
+LONGEST_VALUE = 400  # characters of a constant that its page shows
 GROUPS = {
     "Sample, and go on": ["sample", "resume", "load", "replay", "Run", "Warmup", "Watch", "find_step_size", "Estimate"],
     "Samplers": ["Harmonic", "SGLD", "SGHMC", "SGNHT", "PSGLD", "BAOAB", "UBU", "SGRLD", "Recipe", "Auxiliary"],
@@ -38,6 +40,8 @@ MODULES = [
     "potentials", "priors", "networks", "kernels", "schedules", "metrics", "engines", "simulation", "architectures",
     "estimates", "diagnostics", "theory", "planning", "observers", "store", "datasets", "testing", "sklearn",
 ]  # fmt: skip
+SHOWN_BY = {"stalegrad.engines.ServerLoop": "stalegrad.engines.run_servers"}
+"""What examples do not make themselves, and what makes it for them."""
 CONTAINERS = ["analysis", "protocol", "runs"]
 """Modules that only hold other modules of the list, or what those are made of."""
 
@@ -92,6 +96,11 @@ def has_example(value: Any) -> bool:
     return ">>>" in (value.__doc__ or "") if inspect.isclass(value) or inspect.isroutine(value) else False
 
 
+def function_of(member: Any) -> Any:
+    """The function behind a method of any kind, or a property."""
+    return member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+
+
 @cache
 def annotations() -> dict[str, str]:
     """What each public function, class and method takes and gives, as text."""
@@ -100,9 +109,8 @@ def annotations() -> dict[str, str]:
         members = vars(value).items() if inspect.isclass(value) else ()
         callables = {name: value} | {f"{name}.{key}": of for key, of in members if not key.startswith("_")}
         for place, what in callables.items():
-            function = what.fget if isinstance(what, property) else getattr(what, "__func__", what)
             try:
-                found[place] = str(inspect.signature(function))
+                found[place] = str(inspect.signature(function_of(what)))
             except (TypeError, ValueError):
                 continue
     return found
@@ -112,17 +120,67 @@ def users(name: str) -> list[str]:
     """Public names that give or take an object of this class; those with an example of their own first."""
     word = re.compile(rf"\b{re.escape(name.rpartition('.')[2])}\b")
     found = [place for place, signature in annotations().items() if place != name and word.search(signature)]
-    ranked = sorted(found, key=lambda place: (not has_example(imported(place)), "->" not in place, len(place)))
+    ranked = sorted(found, key=lambda place: (not has_example(called(place)), "->" not in place, len(place)))
     return [place for place in ranked if not place.startswith(f"{name}.")][:6]
+
+
+def called(name: str) -> Any:
+    """The object of a name: the public one, where a module has the name of its function."""
+    return documented()[name] if name in documented() else imported(name)
+
+
+def fields(value: Any) -> str:
+    """What the attributes of a class are, as text."""
+    return " ".join(map(str, getattr(value, "__annotations__", {}).values()))
+
+
+def givers(name: str, *, by_way_of: int = 1) -> list[str]:
+    """Functions and methods with an example that return an object of this class, or one that has such an attribute."""
+    word = re.compile(rf"\b{re.escape(name.rpartition('.')[2])}\b")
+    found = [place for place, signature in annotations().items() if word.search(signature.partition("->")[2])]
+    own = [place for place in found if not place.startswith(name) and has_example(called(place))]
+    if own or not by_way_of:
+        return sorted(own, key=len)
+    owners = [other for other, value in documented().items() if other != name and word.search(fields(value))]
+    return [place for owner in owners for place in givers(owner, by_way_of=by_way_of - 1)]
+
+
+def example(value: Any) -> list[str]:
+    """The lines of the first doctest of a docstring."""
+    found = doctest.DocTestParser().get_examples(inspect.getdoc(value) or "")
+    lines = []
+    for each in found:
+        prompts = [">>> ", *["... "] * each.source.count("\n")]
+        lines += [f"{prompt}{line}" for prompt, line in zip(prompts, each.source.splitlines(), strict=False)]
+        lines += each.want.splitlines()
+    return lines
+
+
+def example_from_elsewhere(name: str, value: Any) -> str:
+    """For what has no doctest of its own: that of a function that gives one; of a constant, its value."""
+    if has_example(value) or (inspect.isclass(value) and any(map(has_example, map(function_of, vars(value).values())))):
+        return ""
+    if inspect.isclass(value):
+        places = givers(name)
+        lines = example(called(places[0])) if places else []
+        title = f"An example of :py:obj:`~{places[0]}`, which gives one" if places else ""
+    elif callable(value) and hasattr(value, "__code__"):
+        return ""
+    else:
+        shown = repr(value)
+        cut = shown if len(shown) <= LONGEST_VALUE else f"{shown[:LONGEST_VALUE]} …"
+        title, lines = "Its value", [f">>> {name.replace('stalegrad.', 'sg.', 1)}", cut]
+    block = "".join(f"   {line}\n" for line in lines)
+    return f".. rubric:: {title}\n\n.. code-block:: pycon\n\n{block}\n" if lines else ""
 
 
 def page(name: str, value: Any) -> str:
     """The source of a name's page."""
     title = name.removeprefix("stalegrad.")
-    text = f"{title}\n{'=' * len(title)}\n\n{directive(name, value)}\n"
+    text = f"{title}\n{'=' * len(title)}\n\n{directive(name, value)}\n{example_from_elsewhere(name, value)}"
     if inspect.isclass(value) and (places := users(name)):
         text += ".. rubric:: Given or taken by\n\n" + ", ".join(f":py:obj:`~{place}`" for place in places) + "\n\n"
-    return text + f".. minigallery:: {name}\n   :add-heading: In the gallery\n"
+    return text + f".. minigallery:: {SHOWN_BY.get(name, name)}\n   :add-heading: In the gallery\n"
 
 
 def summary(value: Any) -> str:
@@ -183,10 +241,20 @@ def write(app: Sphinx) -> None:
     for path in folder.glob("*.rst"):
         if path.name not in texts:
             path.unlink()
+    for path in (Path(app.outdir) / FOLDER).glob("*.html"):
+        if f"{path.stem}.rst" not in texts:
+            path.unlink()
     for name, text in texts.items():
         path = folder / name
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
+
+
+def note_source(app: Sphinx, doctree: nodes.document) -> None:
+    """A page is to be built again when the file that its object is defined in has changed."""
+    value = documented().get(app.env.docname.removeprefix(f"{FOLDER}/"))
+    if inspect.isclass(value) or inspect.isroutine(value):
+        app.env.note_dependency(inspect.getsourcefile(inspect.unwrap(value)) or "")
 
 
 # ------------------------------------------------------------------------------------------------------ references
@@ -293,6 +361,7 @@ def escape(app: Sphinx, what: str, name: str, value: Any, options: Any, lines: l
 def setup(app: Sphinx) -> dict[str, bool]:
     """Write pages before Sphinx looks for them; help where it finds no reference."""
     app.connect("builder-inited", write, priority=100)
+    app.connect("doctree-read", note_source)
     app.connect("missing-reference", resolve)
     app.connect("autodoc-process-docstring", tables, priority=100)
     app.connect("autodoc-process-docstring", escape, priority=900)

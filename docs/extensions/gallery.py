@@ -14,8 +14,18 @@ FIRST = [
     "real_data_classifier.py",
     "hierarchical_model.py",
     "flax_module.py",
+    "equinox_module.py",
     "uncertain_images.py",
+    "last_layer.py",
+    "fine_tuning.py",
+    "lora.py",
     "modes_and_ensembles.py",
+    "local_learning_coefficient.py",
+    "topics.py",
+    "own_potential.py",
+    "own_kernel.py",
+    "own_architecture.py",
+    "own_engine.py",
 ]
 """Examples in the order in which they are shown; those that are not listed follow by name."""
 

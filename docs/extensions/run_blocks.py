@@ -43,20 +43,29 @@ def console(code: str) -> str:
     return shown
 
 
-def saved(figures: Path, block: int) -> list[dict[str, str]]:
-    """The pictures that are open, as files."""
-    if "matplotlib.pyplot" not in sys.modules:
+def drawn(names: dict[str, Any], shown: list[Any]) -> list[Any]:
+    """The pictures that are open, and those that have a name, which have not been shown before."""
+    if "matplotlib.figure" not in sys.modules:
         return []
     from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure
 
+    found = [plt.figure(number) for number in plt.get_fignums()]
+    plt.close("all")
+    for value in names.values():
+        if isinstance(value, Figure) and not any(value is other for other in (*found, *shown)):
+            found.append(value)
+    return found
+
+
+def saved(pictures: list[Any], figures: Path, block: int) -> list[dict[str, str]]:
+    """Pictures as files."""
     found = []
-    for number in plt.get_fignums():
-        figure = plt.figure(number)
+    for number, figure in enumerate(pictures, start=1):
         path = figures.with_name(f"{figures.name}-{block}-{number}.png")
         figure.savefig(path, dpi=140, bbox_inches="tight")
         titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
         found.append({"file": path.name, "title": "; ".join(titles) or "What the code above draws."})
-    plt.close("all")
     return found
 
 
@@ -66,6 +75,7 @@ def main() -> None:
     os.environ.update(MPLBACKEND="Agg", TERM="dumb", COLUMNS="110", PYTHONWARNINGS="default")
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     names: dict[str, Any] = {"__name__": "page"}
+    shown: list[Any] = []
     sys.path.insert(0, "")
     with Path(order["answer"]).open("w") as answer:
         for number, block in enumerate(order["blocks"]):
@@ -77,7 +87,9 @@ def main() -> None:
                     Path(block["name"]).write_text(block["code"] + "\n")
                 else:
                     printed = console(block["code"])
-                pictures = saved(Path(order["figures"]), number)
+                new = drawn(names, shown)
+                shown += new
+                pictures = saved(new, Path(order["figures"]), number)
             except BaseException:
                 error = traceback.format_exc()
             answer.write(json.dumps({"printed": printed, "error": error, "figures": pictures}) + "\n")
