@@ -26,10 +26,15 @@ BENCH   := .venv-bench
 QUICK   ?=
 # The lowest versions that are allowed have an environment of their own, too. What they warn of is not for us to mend.
 LOWEST  := .venv-lowest
+COMMA   := ,
+SPACE   := $() $()
+LOWEST_EXTRAS := arviz jax mpi numpyro ray sklearn tensorboard torch watch
 # The site: examples at their full size, or SMALL=1 for the size of tests; with DRAFT=1 no code is run at all.
 SITE    := docs/_build/html
 SMALL   ?=
 DRAFT   ?=
+# Processes that read and write the site's pages; the gallery is run by one.
+JOBS    ?= 2
 LOWEST_TESTS := tests/_internal tests/analysis/plots tests/analysis/report tests/cli tests/datasets/test_files.py \
 	tests/kernels/test_recipe.py tests/potentials tests/protocol tests/runs tests/sklearn/test_use.py
 BENCH_OPTIONS ?=
@@ -102,7 +107,7 @@ bench: $(BENCH)/.installed  ## time stalegrad beside its peers, in .venv-bench, 
 	$(BENCH)/bin/python benchmarks/suite.py $(if $(QUICK),--quick) $(BENCH_OPTIONS)
 
 docs: $(VENV)/.installed-docs  ## build the site in docs/_build/html and check it: every example and block of code is run (SMALL=1 for small sizes, DRAFT=1 without running any)
-	STALEGRAD_EXAMPLES=$(if $(SMALL),small,full) $(BIN)/python -m sphinx -b html -j 2 -W --keep-going -q $(if $(DRAFT),-D plot_gallery=0 -D live_code_run=0) docs $(SITE)
+	STALEGRAD_EXAMPLES=$(if $(SMALL),small,full) $(BIN)/python -m sphinx -b html -j $(JOBS) -W --keep-going -q $(if $(DRAFT),-D plot_gallery=0 -D live_code_run=0) docs $(SITE)
 	$(BIN)/python docs/check_site.py $(SITE)
 
 dist: $(VENV)/.installed-dist  ## build wheel and sdist in dist/, check them, and install the wheel with each extra into an empty environment
@@ -144,10 +149,10 @@ $(BENCH)/.installed: pyproject.toml constraints.txt | $(BENCH)/bin/python
 
 # Wheels only: the lowest version of a range must be one that users can install without compilers.
 $(LOWEST)/.installed: pyproject.toml constraints.txt tests/lowest.py | $(LOWEST)/bin/python
-	$(LOWEST)/bin/python tests/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python tests/lowest.py test $(LOWEST_EXTRAS) > $(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --only-binary :all: \
-	  --constraint $(LOWEST)/constraints.txt pytest pytest-xdist hypothesis zarr \
-	  --editable '.[arviz,examples,jax,mpi,numpyro,ray,sklearn,torch]'
+	  --constraint $(LOWEST)/constraints.txt pytest pytest-xdist httpx hypothesis zarr \
+	  --editable '.[$(subst $(SPACE),$(COMMA),$(LOWEST_EXTRAS))]'
 	@touch $@
 
 $(BIN)/python $(BENCH)/bin/python $(LOWEST)/bin/python:

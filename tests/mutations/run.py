@@ -2,12 +2,14 @@
 
     python -m tests.mutations.run [--only TEXT …] [--copies N] [--seconds S] [--minutes M] [--fresh]
 
-First every defect is put into functions in memory (:mod:`tests.mutations.quick`), then those that were not noticed, or
-could not be put in there, into the files of a copy. What is found is kept in .mutate/results.json. A run that is
-stopped goes on where it was; survivors are tried again.
+First every defect is put into functions in memory (:mod:`tests.mutations.quick`) and tried with the likeliest of its
+tests, then those that were not noticed with the others, then they, and those that could not be put in there, are put
+into the files of a copy. What is found is kept in .mutate/results.json. A run that is stopped goes on where it was;
+survivors are tried again.
 """
 
 import argparse
+import fcntl
 import importlib.util
 import json
 import os
@@ -27,6 +29,7 @@ OUTPUT = ROOT / ".mutate"
 RESULTS = OUTPUT / "results.json"
 LEFT_OUT = shutil.ignore_patterns(".git", ".mutate", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "*-output")
 GOAL = 0.95
+STAGES = FIRST_TESTS, OTHER_TESTS, IN_A_COPY = range(3)
 NOTHING_RUN = 5  # what pytest returns where all tests of a file are long
 FIRST = ("protocol", "kernels", "noise", "estimates", "store", "engines")  # by turns; the others after them
 SLOW = (  # last of all
@@ -93,17 +96,29 @@ class Copy:
             outcome, by = "broken", output[-200:]
         return {"outcome": outcome, "seconds": round(time.monotonic() - begun, 1), "by": by}
 
-    def try_quickly(self, defect: Defect) -> dict[str, object] | None:
-        """What becomes of a defect that is put in in memory, if it is noticed."""
-        begun = time.monotonic()
+    def try_quickly(self, defect: Defect, tests: tuple[str, ...]) -> dict[str, object] | None:
+        """What becomes of a defect that is put in in memory, if these tests notice it."""
+        if not tests:
+            return None
         marked = [] if defect.long else ["-m", "not long"]
-        code, output = self.pytest("-x", *marked, *defect.tests, seconds=self._seconds, quickly=True, name=defect.name)
+        self._warm_up(marked, tests[0])
+        begun = time.monotonic()
+        code, output = self.pytest("-x", *marked, *tests, seconds=self._seconds, quickly=True, name=defect.name)
         by = failed(output) if code == 1 else []
         return (
             {"outcome": "caught", "seconds": round(time.monotonic() - begun, 1), "by": by[0], "quickly": True}
             if by
             else None
         )
+
+    def _warm_up(self, marked: list[str], tests: str) -> None:
+        """Have what these tests compile compiled and kept, once: what is compiled beside a defect never is."""
+        noted = self._conftest._source_folder() / "warm.txt"
+        known = noted.read_text().splitlines() if noted.exists() else []
+        name = " ".join([tests, *marked])
+        if name not in known:
+            self.pytest(*marked, tests, quickly=True)
+            noted.write_text("\n".join([*known, name]))
 
     def pytest(
         self, *arguments: str, seconds: float | None = None, quickly: bool = False, name: str | None = None
@@ -180,9 +195,9 @@ class Results:
         found = self._of.get(defect.name)
         return found if found and found["digest"] == defect.digest else None
 
-    def knows(self, defect: Defect) -> bool:
-        """Whether it has been tried quickly, in vain, or put into a copy."""
-        return self.of(defect) is not None
+    def stages(self, defect: Defect) -> int:
+        """Through how many stages it has gone unnoticed."""
+        return int(str((self.of(defect) or {}).get("stages", 0)))
 
     def put(self, defect: Defect, result: dict[str, object]) -> None:
         with self._lock:
@@ -194,10 +209,11 @@ class Results:
 
 
 def run(defects: list[Defect], results: Results, copies: list[Copy], minutes: float) -> None:
-    """Try them out, each copy on its own, all of them quickly first; none is begun after so many minutes."""
+    """Try them out, each copy on its own, stage by stage; none is begun after so many minutes."""
     end = time.monotonic() + 60 * minutes
     ordered = in_turn(defects)
-    left = [(True, defect) for defect in ordered if not results.knows(defect)] + [(False, d) for d in ordered]
+    left = [(stage, defect) for stage in STAGES for defect in ordered if stage >= results.stages(defect)]
+    left.sort(key=lambda each: not results.stages(each[1]))  # what an earlier run has begun comes to its verdict first
     total, failures, lock = len(left), [], threading.Lock()
 
     def work(copy: Copy) -> None:
@@ -206,15 +222,19 @@ def run(defects: list[Defect], results: Results, copies: list[Copy], minutes: fl
                 with lock:
                     if not left or time.monotonic() > end:
                         return
-                    quickly, defect = left.pop(0)
+                    stage, defect = left.pop(0)
                     number = total - len(left)
                 if (results.of(defect) or {}).get("outcome") == "caught":
                     continue
-                result = copy.try_quickly(defect) if quickly else copy.try_out(defect)
+                if stage == IN_A_COPY:
+                    result = copy.try_out(defect)
+                else:
+                    tests = defect.tests[:1] if stage == FIRST_TESTS else defect.tests[1:]
+                    result = copy.try_quickly(defect, tests)
                 if result is None:
-                    results.put(defect, {"outcome": "not tried", "seconds": 0, "by": ""})
+                    results.put(defect, {"outcome": "not tried", "seconds": 0, "by": "", "stages": stage + 1})
                     continue
-                results.put(defect, result)
+                results.put(defect, {**result, "stages": stage})
                 shown = f"{result['outcome']:9} {result['seconds']:6.1f} s  {defect.name}"
                 print(f"[{number:3}/{total}] {shown}  {result['by']}"[:180], flush=True)
         except BaseException as failure:
@@ -300,6 +320,12 @@ def main() -> None:
     options = parser.parse_args()
     defects = [d for d in read() if any(text in f"{d.area}/{d.name}" for text in options.only)]
     OUTPUT.mkdir(exist_ok=True)
+    lock = (OUTPUT / "lock").open("w")
+    if not options.report:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(f"another run is at work in {OUTPUT}: wait for its end, or stop it") from None
     results = Results(options.fresh)
     if not options.report:
         wanted = [d for d in defects if not d.equivalent and (results.of(d) or {}).get("outcome") != "caught"]
