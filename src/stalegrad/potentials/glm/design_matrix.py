@@ -16,9 +16,10 @@ are made of, :func:`margins` and :func:`accumulate`, exist for all forms; compil
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from stalegrad._internal.dot import dot
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.jit import UNCOUNTED, compiled, inlined, lean
 from stalegrad._internal.prefetch import prefetch
@@ -133,7 +134,7 @@ def _margins(matrix, n_columns, theta, indices, out):  # type: ignore[no-untyped
     def dense(matrix, n_columns, theta, indices, out):  # type: ignore[no-untyped-def]
         constant = theta[n_columns] if theta.shape[0] > n_columns else theta.dtype.type(0)
         for j in range(indices.shape[0]):
-            out[j] = constant + _dot(matrix[0][indices[j]], theta, n_columns)
+            out[j] = constant + dot(matrix[0][indices[j]], theta, n_columns)
 
     def sparse(matrix, n_columns, theta, indices, out):  # type: ignore[no-untyped-def]
         starts, columns, values = matrix
@@ -225,15 +226,6 @@ def _accumulate_intercept(n_columns, weights, out):  # type: ignore[no-untyped-d
         for j in range(weights.shape[0]):
             total += weights[j]
         out[n_columns] += total
-
-
-@njit(fastmath={"reassoc", "contract", "nsz"})
-def _dot(a, b, n):  # type: ignore[no-untyped-def]
-    """Σ a b over n entries: the freedom to reorder the sum is what lets it be vectorised."""
-    total = a.dtype.type(0)
-    for i in range(n):
-        total += a[i] * b[i]
-    return total
 
 
 def _entry(values: Any, k: Any, one: Any) -> Any:
