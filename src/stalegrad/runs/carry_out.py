@@ -69,8 +69,10 @@ def run_stored(storage: "Storage", onlookers: Onlookers) -> Run:
         except StoreError as failure:  # of the inline engine, which reports to no other process
             outcome = Outcome((), failure=failure)
         storage.recorder.close()
-        outcome = storage.finish(noticed(storage.run(outcome), outcome))
-    return _told(checked(storage.run(outcome), outcome, prepared), prepared, onlookers)
+        outcome = noticed(storage.run(outcome), outcome)
+        smaller = _smaller_step(outcome, prepared)  # once, for what the store remembers and for what is said
+        outcome = storage.finish(outcome, smaller)
+    return _told(_whole(storage.run(outcome), outcome, smaller), prepared, onlookers)
 
 
 def noticed(run: Run, outcome: Outcome) -> Outcome:
@@ -85,12 +87,22 @@ def noticed(run: Run, outcome: Outcome) -> Outcome:
 
 def checked(run: Run, outcome: Outcome, prepared: Prepared) -> Run:
     """The run, or the exception that says why it is not whole."""
+    return _whole(run, outcome, _smaller_step(outcome, prepared))
+
+
+def _whole(run: Run, outcome: Outcome, smaller: float | None) -> Run:
+    """The run, or the exception: after a divergence with the step size to go on with."""
     failure = outcome.failure
-    if isinstance(failure, NotFinite):
-        raise Diverged(str(failure), run, step_to_try(prepared, outcome)) from None
+    if smaller is not None:
+        raise Diverged(str(failure), run, smaller) from None
     if failure is not None:
         raise RunFailed(str(failure), run) from failure
     return run
+
+
+def _smaller_step(outcome: Outcome, prepared: Prepared) -> float | None:
+    """The step size to go on with where a chain has diverged, which takes gradients to find; None elsewhere."""
+    return step_to_try(prepared, outcome) if isinstance(outcome.failure, NotFinite) else None
 
 
 def _in_memory(prepared: Prepared, recorder: Recorder | StreamRecorder, outcome: Outcome) -> Run:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from stalegrad._internal.errors import ArgumentError, NotFinite, StoreError
+from stalegrad._internal.errors import ArgumentError, StoreError
 from stalegrad._internal.files import RESTORE, remove_partial
 from stalegrad._internal.types import Array
 from stalegrad._internal.version import VERSION
@@ -26,7 +26,7 @@ from stalegrad.protocol.draws import DrawStats
 from stalegrad.protocol.past import Past
 from stalegrad.protocol.trace import Trace
 from stalegrad.runs.averages import Averages, stored_averages
-from stalegrad.runs.divergence import step_to_try, with_remedy
+from stalegrad.runs.divergence import with_remedy
 from stalegrad.runs.going_on import go_back, lost_chains, raise_diverged_again, where_it_goes_on, with_other_step
 from stalegrad.runs.jobs import JobFile
 from stalegrad.runs.prepare import Kernels, Prepared, chosen_engine, prepare, with_numbers
@@ -190,8 +190,13 @@ class Storage:
             self.recorder.of, self.recorder, chain=self._chain, past=self._past, checkpoint=self.recorder.checkpoint
         )
 
-    def finish(self, outcome: Outcome) -> Outcome:
-        """Wait until everything is on disk, and note how the run ended. A store that failed is the run's failure."""
+    def finish(self, outcome: Outcome, smaller: float | None) -> Outcome:
+        """Wait until everything is on disk, and note how the run ended. A store that failed is the run's failure.
+
+        Args:
+            outcome: how it ended.
+            smaller: a step size to go on with, if a chain has diverged.
+        """
         self.recorder.close()
         self._closed = True
         failure = self.recorder.failure
@@ -199,8 +204,8 @@ class Storage:
             outcome = replace(outcome, failure=failure)  # the recorder's own words say what the store lacks
         state = "failed" if outcome.failure else "interrupted" if outcome.interrupted else "finished"
         failed = None if outcome.failure is None else str(outcome.failure)
-        if isinstance(outcome.failure, NotFinite):
-            state, failed = "diverged", with_remedy(str(outcome.failure), step_to_try(self.prepared, outcome))
+        if failed is not None and smaller is not None:
+            state, failed = "diverged", with_remedy(failed, smaller)
         self._end(state, failed, outcome.timing)
         return outcome
 

@@ -7,6 +7,7 @@ import pytest
 
 import stalegrad as sg
 from stalegrad.kernels.schedules import Polynomial
+from stalegrad.runs import divergence
 from stalegrad.runs.failures import Diverged, RunFailed
 from stalegrad.runs.going_on import lost_chains
 from stalegrad.runs.store import folder as stores
@@ -36,6 +37,18 @@ def test_one_message_says_what_to_do(tmp_path, caplog, engine):
     assert "overwrite=True" in message
     assert len(caplog.records) <= 2  # and not one a refused gradient: each worker may have had a good one under way
     assert inspect(tmp_path / "x").state == "diverged"
+
+
+def test_the_step_that_is_recommended_is_worked_out_once(tmp_path, monkeypatch):
+    """It takes gradients; what is said and what the store remembers are the same step."""
+    asked = []
+    found = divergence.largest_curvature
+    monkeypatch.setattr(
+        divergence, "largest_curvature", lambda *given, **options: asked.append(1) or found(*given, **options)
+    )
+    error = diverging(tmp_path / "x", sg.SGLD(step_size=1.0))
+    assert asked == [1]
+    assert divergence.remembered_step(inspect(tmp_path / "x").failure) == error.smaller
 
 
 @pytest.mark.parametrize("engine", ["inline", "threads"])
