@@ -194,6 +194,25 @@ def test_closures_are_sent_with_cloudpickle_and_data_apart_from_them():
     assert copy.gradient(theta, indices).tobytes() == model.gradient(theta, indices).tobytes()
 
 
+@pytest.mark.parametrize("offset", [0, 1])
+def test_no_view_of_the_data_travels_beside_them(offset):
+    """Wherever they lie: rows at an address of the right alignment are views, which torch pickles with all data."""
+    inputs, classes = aligned(np.tile(X, (40, 1)), offset), aligned(np.tile(CLASSES, 40), offset)
+    model = from_torch(perceptron(), "categorical", (inputs, classes), batch_size=5)
+    buffers = []
+    assert len(cloudpickle.dumps(model, protocol=5, buffer_callback=buffers.append)) < 20_000
+    assert sum(buffer.raw().nbytes for buffer in buffers) < inputs.nbytes
+
+
+def aligned(values, offset):
+    """A copy whose address is so many numbers beyond a multiple of 64."""
+    memory = np.empty(values.nbytes + 128, np.uint8)
+    first = -memory.ctypes.data % 64 + offset * values.itemsize
+    copy = memory[first : first + values.nbytes].view(values.dtype).reshape(values.shape)
+    copy[...] = values
+    return copy
+
+
 def test_predictions_of_many_rows_and_draws():
     model = classifier()
     rows = np.random.default_rng(4).normal(size=(2300, 4))

@@ -167,7 +167,7 @@ class TorchPotential(Potential):
 
         Without X and y it is that of the model's own data. Where batches are dicts or single tensors X is all of one.
         """
-        whole = X is not None and y is None and not isinstance(self._example, tuple)
+        whole = X is not None and y is None and not issubclass(self._form, tuple)
         if not whole and own_data(X, y):
             batches = (self._parts(self._data.batch(indices)) for indices in self._blocks())
         else:
@@ -308,7 +308,7 @@ class TorchPotential(Potential):
 
     @property
     def _block(self) -> int:
-        return _BLOCK_OF_DICTS if isinstance(self._example, dict) else _BLOCK
+        return _BLOCK_OF_DICTS if issubclass(self._form, dict) else _BLOCK
 
     def _blocks(self) -> list[IntArray]:
         size = self._block
@@ -322,7 +322,7 @@ class TorchPotential(Potential):
 
     def _converted(self, data: Data) -> Data:
         """Data in memory in the types of the computation, once and for all."""
-        self._example = data.batch(np.array([0]))
+        self._form = type(data.batch(np.array([0])))  # and no more of it: it may be a view of all data
         if not isinstance(data, TensorData):
             return data
         inputs, target = split(data.fields, self._loss.named)
