@@ -24,8 +24,8 @@ def tried(slope, step, workers):
     target = InCoordinates(Given(slope, 2), coordinates([0.0, 0.0], [1.0, 1.0]))
     kernel = sg.Harmonic(step_size=step, friction=0.7)
     return stood(
-        kernel, target, DRAWS, TURNING, workers=workers, staleness=workers - 1, steps=1600, seed=0
-    )[0].step_size  # fmt: skip
+        kernel, target, DRAWS, TURNING, workers=workers, staleness=workers - 1, steps=1600, bias=0.05, seed=0
+    ).kernel.step_size  # fmt: skip
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -39,6 +39,24 @@ def test_a_step_that_a_steep_wall_does_not_forgive_is_shortened():
 
     assert tried(wall, 0.5, 1) < 0.25
     assert tried(wall, 0.5, 4) < tried(wall, 0.5, 1)
+
+
+def walls(theta):
+    """A flat place between two walls."""
+    return 0.4 * theta + 10 * (np.maximum(theta - 1.5, 0) - np.maximum(-theta - 1.5, 0))
+
+
+def test_a_step_that_heats_chains_is_shortened_though_they_stay():
+    """With 1.4 · 0.5 momenta are two to four times too hot, and no chain gets beyond 6, where 12 is outside."""
+    assert tried(walls, 0.5, 1) < 0.45
+    assert tried(walls, 0.3, 1) == 0.3
+
+
+def test_no_step_stands_where_every_one_overflows():
+    target = InCoordinates(Given(lambda theta: np.full_like(theta, np.nan), 2), coordinates([0, 0], [1, 1]))
+    kernel = sg.Harmonic(step_size=0.5, friction=0.7)
+    trial = stood(kernel, target, DRAWS, TURNING, workers=1, staleness=0, steps=1600, bias=0.05, seed=0)
+    assert not trial.stood
 
 
 def test_another_mode_is_found_with_how_high_it_is():

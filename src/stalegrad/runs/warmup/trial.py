@@ -1,5 +1,8 @@
 """Whether chains stand the step that was chosen for them: tried, with the staleness that there will be."""
 
+from math import inf, log, sqrt
+from typing import NamedTuple
+
 import numpy as np
 
 from stalegrad._internal.errors import GradientError
@@ -19,9 +22,23 @@ _MANY = 1000  # parameters
 _SHARE = 1.0  # of the updates of a chain of the run, of all rows of a trial together
 _FEWEST, _MOST = 150, 2500  # updates of a row
 _MARGIN = 1.4  # the step of a trial is so many times the one that it is for
-_SHORTER = 1.5
-_TRIALS = 10
+_SHORTER, _SHORTEST = 1.25, 2.0  # a step that is not stood becomes so many times shorter, by how hot it makes chains
+_TRIALS = 12
 _OUTSIDE = 4.0  # times as far as any draw of the pilot: there no chain belongs
+_SETTLING = 0.1  # of a trial, that the temperature does not count
+_HOT = 3.0  # times the bias: 1.4 times a step doubles the error of a sampler of order 2, and half as much for chance
+_CHANCE = 0.01  # that a step that heats nothing is shortened
+
+
+class Trial(NamedTuple):
+    """What came of it."""
+
+    kernel: Kernel
+    """With a step that chains stand, or the shortest that was tried."""
+    gradients: int
+    """What it took."""
+    stood: bool
+    """Whether chains stand that step."""
 
 
 def stood(
@@ -33,12 +50,16 @@ def stood(
     workers: int,
     staleness: int,
     steps: int,
+    bias: float,
     seed: int,
-) -> tuple[Kernel, int]:
-    """The sampler with a step at which trial chains neither overflow nor leave; and the gradients that it took.
+) -> Trial:
+    """The sampler with a step at which trial chains neither overflow nor leave nor get hot.
 
     The theory of a sampler is one of Gaussian targets. Where the curvature changes from place to place, as in the tail
-    of a skewed posterior, a chain may be thrown out of a place that it seldom visits, so it is sent there before.
+    of a skewed posterior or at the steep walls of a flat one, a chain may be thrown out of a place that it seldom
+    visits, so it is sent there before. Long before it overflows, the work that a wall does on it shows in its momentum,
+    whose mean square is T along every coordinate if the step is right: on separable classes, two weights under a vague
+    prior, the step that makes it 10 % too hot puts means a tenth of a standard deviation off.
 
     Args:
         kernel: with the step that theory allows.
@@ -48,6 +69,7 @@ def stood(
         workers: W.
         staleness: τ.
         steps: of a chain of the run.
+        bias: the error of a variance that is allowed.
         seed: of everything random.
     """
     rows = _ROWS if target.size <= _MANY else _FEWER_ROWS
@@ -60,29 +82,51 @@ def stood(
         h = float(kernel.schedule(0))
         trial = kernel.with_step_size(_MARGIN * h)
         spent += rows * updates
-        if _stays(trial, target, points, architecture, workers, min(staleness, updates), updates, seed + number, far):
-            break
-        kernel = kernel.with_step_size(h / _SHORTER)
-    return kernel, spent
+        heat = _heat(trial, target, points, architecture, workers, min(staleness, updates), updates, seed + number, far)
+        if heat <= _HOT * bias:
+            return Trial(kernel, spent, True)
+        kernel = kernel.with_step_size(h / min(max(sqrt(1 + heat), _SHORTER), _SHORTEST))
+    return Trial(kernel, spent, False)
 
 
-def _stays(
+def _heat(
     kernel: Kernel, target: InCoordinates, points: Array, architecture: Architecture, workers: int, staleness: int,
     updates: int, seed: int, far: float,
-) -> bool:  # fmt: skip
+) -> float:  # fmt: skip
+    """By how much the momenta of trial chains are hotter than they should be, beyond chance; inf if a chain leaves."""
     chain = architecture.chain(kernel, Place(points.copy(), seed, _CHAIN), workers)
-    farthest = 0.0
+    settled, squares = int(_SETTLING * updates), np.zeros(points.shape[1])
 
     def record(update: int, chain: Chain, gradient: Array) -> None:
-        nonlocal farthest
-        farthest = max(farthest, float(np.abs(chain.position).max()))
-        if not farthest < far:
+        nonlocal squares
+        if not float(np.abs(chain.position).max()) < far:
             raise GradientError("it has left")
+        momentum = chain.kernel.momentum(chain.state)
+        if momentum is not None and update >= settled:
+            squares += np.square(np.asarray(momentum, np.float64)).mean(axis=0)
 
     try:
         with np.errstate(all="ignore"):
             trace = Trace.constant_staleness(staleness, updates).chains[0]
             execute(trace, architecture.work(target, [kernel], workers), chain, record)
     except (GradientError, ArithmeticError):
-        return False
-    return bool(np.isfinite(farthest))
+        return inf
+    h = float(kernel.schedule(0))
+    expected = kernel.free_kinetic_temperature(h)
+    if expected is None or kernel.thermostat is not None:  # such a momentum says nothing
+        return 0.0
+    excess = squares / ((updates - settled) * expected) - 1
+    return max(
+        float(excess.max()) - _by_chance(kernel, h, len(points), updates - settled, len(excess)),
+        float(excess.mean()) - _by_chance(kernel, h, len(points) * len(excess), updates - settled, 1),
+    )
+
+
+def _by_chance(kernel: Kernel, h: float, rows: int, updates: int, entries: int) -> float:
+    """How hot the hottest of some coordinates looks at T: squares of a momentum forget in the time 2/B at most.
+
+    A normal deviate exceeds √(2 log(k/p)) with a probability below p/k.
+    """
+    friction = float(getattr(kernel, "damping", 1.0))
+    independent = rows * max(1.0, min(updates, updates * h * friction / 2))
+    return sqrt(2 / independent) * sqrt(2 * log(entries / _CHANCE))

@@ -156,12 +156,16 @@ class _Search:
             return kernel
         if kernel not in self._trials:
             settings = self._settings
-            standing, gradients = stood(
+            trial = stood(
                 kernel, target, draws, settings.architecture, workers=settings.workers, steps=settings.steps,
-                staleness=staleness_by_turns(settings.workers, settings.max_staleness), seed=self._seed,
+                staleness=staleness_by_turns(settings.workers, settings.max_staleness), bias=self._options.bias,
+                seed=self._seed,
             )  # fmt: skip
-            self._counter.data += gradients * self._potential.batch_size
-            self._trials[kernel] = standing
+            self._counter.data += trial.gradients * self._potential.batch_size
+            self._trials[kernel] = trial.kernel
+            if not trial.stood:
+                least = float(trial.kernel.schedule(0))
+                self._concerns.append(f"chains leave or get hot at every step that was tried, down to {least:.2g}")
         return self._trials[kernel]
 
     def run_for_network(self) -> Found:
