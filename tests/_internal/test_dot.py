@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import stalegrad
 from stalegrad._internal.dot import VECTORS, WIDTH, dot
 from stalegrad._internal.jit import compiled
 from stalegrad.potentials.glm.design_matrix import DesignMatrix
@@ -56,6 +58,11 @@ def test_dense_models_add_in_this_order(dtype):
     rng = np.random.default_rng(1)
     X, theta = rng.standard_normal((50, 45)).astype(dtype), rng.standard_normal(45).astype(dtype)
     assert DesignMatrix(X, np.dtype(dtype)).times(theta).tolist() == [as_written_down(row, theta) for row in X]
+
+
+def test_no_other_code_leaves_the_order_of_its_sums_to_the_compiler():
+    source = Path(stalegrad.__file__).parent
+    assert [path for path in source.rglob("*.py") if "fastmath" in path.read_text()] == []
 
 
 GRADIENTS = """
