@@ -21,6 +21,7 @@ from stalegrad.experiments.losses.chain_run import Files, lengthen
 from stalegrad.experiments.losses.cluster import cluster_rate
 from stalegrad.experiments.losses.evaluation import grid_error, places, refuse_unless_a_place, running_average
 from stalegrad.experiments.losses.layouts import FIGURES, Goal, Layout, with_controls
+from stalegrad.experiments.losses.together import draw_together
 from stalegrad.experiments.losses.unit_folder import UnitFolder
 from stalegrad.experiments.losses.units import Unit
 from stalegrad.experiments.losses.worker_momentum import WorkerMomentum
@@ -448,6 +449,27 @@ class TestCommands:
         outcome = CliRunner().invoke(cli.app, command)
         assert outcome.exit_code == 0, outcome.output
         assert "Not one repetition was finished of: a9a" in " ".join(outcome.output.split())
+
+    def test_data_sets_are_drawn_together(self, small, tmp_path):
+        command = ["reproduce", "fig4", "--dataset", "a9a", "--out", str(tmp_path / "a9a"), "--processes", "1"]
+        assert CliRunner().invoke(cli.app, [*command, "--iterations", "20", "--seeds", "1"]).exit_code == 0
+        one = tmp_path / "a9a" / "fig4.json"
+        other = tmp_path / "mnist" / "fig4.json"
+        other.parent.mkdir()
+        other.write_text(one.read_text().replace('"a9a": {', '"mnist": {'))
+        outcome = CliRunner().invoke(cli.app, ["reproduce", "together", "--out", str(tmp_path)])
+        assert outcome.exit_code == 0, outcome.output
+        heights = [_height_of(folder / "fig4.png") for folder in (tmp_path / "a9a", tmp_path)]
+        assert heights[1] == 2 * heights[0], "a row for each data set"
+        assert not (tmp_path / "fig3.png").exists()
+
+    def test_a_folder_without_figures_says_how_to_make_one(self, tmp_path):
+        with pytest.raises(sg.ArgumentError, match="stalegrad reproduce fig3"):
+            draw_together(tmp_path)
+
+
+def _height_of(path):
+    return int.from_bytes(path.read_bytes()[20:24], "big")  # the second number of a PNG's header
 
 
 def test_networks_start_from_weights_of_their_own(monkeypatch):

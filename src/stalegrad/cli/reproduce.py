@@ -272,6 +272,15 @@ def everything(
     for figure, data in plan:
         wanted = Wanted(controls=("fresh",) if (figure, data) == ("fig3", "a9a") else ())
         reproduce_losses.make_figure(figure, out / data, [data], wanted, deadline, processes=processes)
+    together(out)
+
+
+@figures.command()
+def together(out: Out) -> None:
+    """Draw figures 3 and 4 of all data sets that are in OUT in one grid each, a row for each data set."""
+    from stalegrad.experiments.losses.together import draw_together
+
+    written(*draw_together(out))
 
 
 reproduce_losses.add_to(figures)

@@ -26,6 +26,7 @@ from scipy.stats import norm
 from stalegrad._internal.numbers_file import write_numbers_and_picture
 from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates import precision
+from stalegrad.experiments.axes import label_few
 from stalegrad.experiments.parts import NOT_KEPT, Parts
 from stalegrad.experiments.shades import shades
 from stalegrad.experiments.verdicts import Verdict, all_of, below, within
@@ -273,6 +274,7 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
         at_end, color="0.4", linewidth=1, linestyle="--", zorder=0, label=r"bound $c\,(\tau/L)^{2/3}$ at the ends"
     )
     left.set(xlabel="iteration", ylabel=r"MSE of $\hat\phi$, $\phi = \theta^2$")
+    label_few(left.yaxis)
     left.set_title(
         f"MSE over {numbers['runs']} runs; end points differ by a factor {numbers['end_ratio']:.2f}", fontsize=10
     )
@@ -288,7 +290,7 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
             markersize=5, capsize=3, linestyle="none", label=f"{name}, {numbers['mixing_runs']} runs",
         )  # fmt: skip
     right.axhline(0, color="0.6", linewidth=0.8, zorder=0)
-    right.set(xlabel="staleness τ", ylabel="in units of the posterior variance")
+    right.set(xlabel="staleness τ", ylabel="in units of the posterior variance", xticks=tau)
     right.set_title("A chain that mixes: the bias grows with τ, the variance hardly", fontsize=10)
     right.legend(frameon=False, fontsize=9)
     figure.savefig(path, dpi=110)
@@ -305,6 +307,9 @@ def _bound(panel: Any, numbers: dict[str, Any]) -> None:
     budget = np.array(sorted(numbers["bound_steps_per_tau"]), float)
     panel.plot(budget, bound["constant"] * mse_rate(budget, 1), "--", color="0.4", label=r"bound $c\,(\tau/L)^{2/3}$")
     panel.set(xscale="log", yscale="log", xlabel="budget L/τ", ylabel=r"MSE of $\hat\phi$ at the end")
+    panel.set_xticks(budget, [f"{each:,.0f}" for each in budget])
+    panel.minorticks_off()
+    label_few(panel.yaxis)
     slope, half = bound["slope"], 1.96 * bound["slope_error"]
     panel.set_title(f"One curve for all τ; exponent at the end {slope:.2f} ± {half:.2f}", fontsize=10)
     panel.legend(frameon=False, fontsize=9)

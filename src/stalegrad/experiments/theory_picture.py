@@ -18,6 +18,7 @@ import numpy as np
 from stalegrad._internal.numbers_file import write_numbers_and_picture
 from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates import precision
+from stalegrad.experiments.axes import label_few
 from stalegrad.experiments.parts import NOT_KEPT, Parts
 from stalegrad.experiments.shades import shades
 from stalegrad.experiments.verdicts import Verdict, all_of, below, within
@@ -206,6 +207,8 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
             )
             panel.plot([], [], "o-", color=colour, markersize=4, label=f"τ = {tau}")
         panel.set(xscale="log", yscale="log", xlabel="step size h")
+        panel.set_xticks(numbers["step_sizes"], [f"{h:g}" for h in numbers["step_sizes"]], fontsize=8)
+        panel.minorticks_off()
         panel.set_title(formulas[name], fontsize=10)
     panels[0].plot([], [], "-", color="0.3", label="oracle (exact)")
     panels[0].plot([], [], "o", color="0.3", markersize=4, label=f"measured, {numbers['runs']:,} runs, 95 %")
@@ -226,6 +229,7 @@ def _chains(panel: Any, numbers: dict[str, Any]) -> None:
     panel.plot([], [], "-", color="0.3", label="oracle")
     panel.set(xscale="log", yscale="log", xlabel="chains S", xticks=servers, xticklabels=servers)
     panel.minorticks_off()
+    label_few(panel.yaxis)
     tau, h = numbers["servers_tau"], numbers["servers_step_size"]
     panel.set_title(f"S chains (τ = {tau}, h = {h:g})", fontsize=10)
     panel.legend(frameon=False, fontsize=8)

@@ -44,7 +44,8 @@ def _row(panels: Any, found: dict[str, Any], title: str, layouts: list[dict[str,
     for layout in layouts:
         colour = colours.get(layout["name"], "C3")
         style = {"": "-", "fresh": "--", "cold": ":", "worker-momentum": "-."}[layout["control"]]
-        _curves(panels, found, layout, colour, style, _name(layout, servers))
+        width = 1.3 + 0.7 * (max(each["servers"] for each in plain) - layout["servers"]) if servers else 1.3
+        _curves(panels, found, layout, (colour, style, width), _name(layout, servers))
     extent = f"{found['iterations']:,} of {found['whole_iterations']:,} iterations, seeds: {found['seeds']}"
     data = "all test data" if found["test_data"] == "all" else f"{found['test_data']} test data"
     panels[0].set(xlabel=_XLABEL, ylabel=f"test loss ({data})")
@@ -67,7 +68,11 @@ def _row(panels: Any, found: dict[str, Any], title: str, layouts: list[dict[str,
             _axes(panel)
 
 
-def _curves(panels: Any, found: dict[str, Any], layout: dict[str, Any], colour: Any, style: str, label: str) -> None:
+def _curves(
+    panels: Any, found: dict[str, Any], layout: dict[str, Any], look: tuple[Any, str, float], label: str
+) -> None:
+    """Curves of servers lie on each other: those of fewer are broader, so that all can be seen."""
+    colour, style, width = look
     axis = np.array(found["axis"], float)
     places = {"time": axis * layout["seconds_per_iteration"], "predictive": np.array(found["round_axis"], float)}
     for panel, kind in zip(panels, _PANELS, strict=True):
@@ -75,7 +80,9 @@ def _curves(panels: Any, found: dict[str, Any], layout: dict[str, Any], colour: 
             continue
         curve, x = layout["average" if kind == "time" else kind], places.get(kind, axis)
         loss, half = (np.array(curve[what], float) for what in ("loss", "half_width"))
-        panel.plot(x, loss, style, color=colour, linewidth=1.3, label=label, marker="." if kind == "predictive" else "")
+        panel.plot(
+            x, loss, style, color=colour, linewidth=width, label=label, marker="." if kind == "predictive" else ""
+        )
         panel.fill_between(x, loss - half, loss + half, color=colour, alpha=0.15, linewidth=0)
         if kind == "time" and "seconds_per_iteration_measured" in layout:
             every = max(1, len(axis) // 12)
@@ -99,7 +106,7 @@ def _of_servers(panels: Any, found: dict[str, Any], layouts: list[dict[str, Any]
         change = np.array(layout["predictive"]["loss"], float) - one
         gain.plot(found["round_axis"], change, ".-", color=colours[layout["name"]], linewidth=1.3)
     gain.set(xlabel=_XLABEL)
-    gain.set_title("loss of the averaged prediction, minus that of one server", fontsize=9)
+    gain.set_title("loss of the averaged prediction,\nminus that of one server", fontsize=9)
 
 
 def _axes(panel: Any) -> None:
