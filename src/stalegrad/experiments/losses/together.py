@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from stalegrad._internal.errors import ArgumentError
 from stalegrad.experiments.losses.picture import draw
@@ -19,7 +20,7 @@ def draw_together(out: Path) -> list[Path]:
     """
     written = []
     for figure in TOGETHER:
-        found = {}
+        found: dict[str, Any] = {}
         for name in TASKS:
             path = out / name / f"{figure}.json"
             if path.exists():
