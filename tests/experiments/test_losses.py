@@ -125,6 +125,14 @@ class TestChains:
         assert 0 < lengthen(files, 50, deadline=0.0).iterations < 50
         assert lengthen(files, 50).iterations == 50
 
+    def test_the_loss_over_all_test_data_is_that_of_the_last_draw_or_none(self, small, tmp_path):
+        files = Files(tmp_path, name(workers=2))
+        short = lengthen(files, 10).facts["whole_test_loss"]
+        left = lengthen(files, 50, deadline=0.0)
+        assert 10 < left.iterations < 50
+        assert "whole_test_loss" not in left.facts
+        assert lengthen(files, 50).facts["whole_test_loss"] != short
+
     def test_the_losses_are_those_of_a_run_of_ones_own(self, small, tmp_path):
         found = lengthen(Files(tmp_path, name(lr=0.001)), 40)
         kernel = tasks.TASKS["a9a"].recipe.kernel(300)

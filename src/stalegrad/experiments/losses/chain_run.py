@@ -171,6 +171,7 @@ class _Way:
         facts = {"staleness_mean": round(float(staleness.mean()), 4), "staleness_max": int(staleness.max())}
         if whole:
             facts["whole_test_loss"] = float(-self._model.log_likelihood(self._chain.position[0]).mean())
+        self.record.facts.pop("whole_test_loss", None)  # of a shorter chain
         self.record.facts.update(facts)
         if self.record.iterations >= self._known:
             self.record.save(self._files.record)

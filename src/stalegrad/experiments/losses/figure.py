@@ -31,6 +31,7 @@ from stalegrad._internal.version import VERSION
 from stalegrad.engines import available_cores
 from stalegrad.experiments.losses.chain import ChainName, Momentum
 from stalegrad.experiments.losses.chain_folder import ChainFolder
+from stalegrad.experiments.losses.chain_record import ChainRecord
 from stalegrad.experiments.losses.cluster import cluster_rate
 from stalegrad.experiments.losses.curves import Extent, Records, speedups, summary
 from stalegrad.experiments.losses.evaluation import refuse_unless_a_place, rounded
@@ -208,7 +209,7 @@ def _numbers(
             "spread": spread, "spread_error": spread_error,
             "diverged": sum(chain.diverged for chain in every),
             "grid_error": max(chain.grid_error(task, extent.iterations) for chain in every),
-            "whole_test_loss": float(np.mean([chain.facts.get("whole_test_loss", np.nan) for chain in every])),
+            "whole_test_loss": float(np.mean([_over_all_test_data(chain, extent.iterations) for chain in every])),
             "staleness_mean": float(np.mean([chain.facts.get("staleness_mean", np.nan) for chain in every])),
             "updates_per_second": rate,
             "seconds_per_iteration": layout.workers / rate,
@@ -233,3 +234,8 @@ def _numbers(
         "round_axis": extent.round_axis.tolist(), "layouts": rows,
         "verdicts": [each.plain() for each in statements(layouts, extent)],
     }  # fmt: skip
+
+
+def _over_all_test_data(chain: ChainRecord, iterations: int) -> float:
+    """φ of the last draw with the whole test set; NaN if the chain is longer than the figure or was left on its way."""
+    return float(chain.facts.get("whole_test_loss", np.nan)) if chain.iterations == iterations else float("nan")
