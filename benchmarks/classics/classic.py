@@ -25,6 +25,7 @@ class Classic:
             as it is.
         nuts: chains, draws for adaptation and draws of the reference.
         acceptance: that NUTS adapts its step for: higher where the posterior has narrow places.
+        start: where NUTS starts, sites by name on their own scale; None for a random place.
     """
 
     model: Callable[..., Any]
@@ -36,6 +37,7 @@ class Classic:
     whiten: Callable[[Values], Values] | None = None
     nuts: tuple[int, int, int] = (8, 600, 1000)
     acceptance: float = 0.9
+    start: Mapping[str, Any] | None = None
 
     def potential(self) -> Any:
         """As a user makes it: ``from_numpyro`` and nothing else."""

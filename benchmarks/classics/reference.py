@@ -40,14 +40,15 @@ def write(name: str, found: Mapping[str, Summary], how: Mapping[str, Any]) -> Pa
 def nuts(classic: Classic, seed: int = 0) -> tuple[dict[str, Summary], dict[str, Any]]:
     """Run it: the summaries of what is compared, and how they were made. JAX must be in its 64-bit mode."""
     import jax
-    from numpyro.infer import MCMC, NUTS
+    from numpyro.infer import MCMC, NUTS, init_to_uniform, init_to_value
 
     chains, adaptation, draws = classic.nuts
     begun = time.perf_counter()
     sampled = classic.reference_model or classic.model
     start = None
     if classic.whiten is None:
-        kernel = NUTS(sampled, dense_mass=True, target_accept_prob=classic.acceptance)
+        begin = init_to_uniform if classic.start is None else init_to_value(values=dict(classic.start))
+        kernel = NUTS(sampled, dense_mass=True, target_accept_prob=classic.acceptance, init_strategy=begin)
     else:
         energy, origin = _whitened(classic)
         kernel, start = NUTS(potential_fn=energy), jax.tree.map(lambda leaf: np.stack([leaf] * chains), origin)

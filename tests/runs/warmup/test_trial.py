@@ -67,6 +67,21 @@ def test_another_mode_is_found_with_how_high_it_is():
     assert found.height == pytest.approx(0.0, abs=0.01)
 
 
+def test_a_mode_with_more_of_the_posterior_is_known_by_its_mass():
+    """U has minima of the heights 0 and −10 or so at ±1; the second is heavier, unless it is far narrower."""
+
+    def tilted(theta):
+        return np.array([160 * theta[0] * (theta[0] ** 2 - 1) - 5.0, theta[1]])
+
+    around = coordinates([-1.0, 0.0], [1 / np.sqrt(320), 1.0])
+    found = other_mode(Given(tilted, 2), around, DRAWS, seed=0)
+    assert found.height == pytest.approx(-10.0, rel=0.1)
+    np.testing.assert_allclose(found.place, [1.0, 0.0], atol=0.05)
+    assert found.heavier(Given(tilted, 2))
+    assert not found._replace(height=10.0).heavier(Given(tilted, 2))
+    assert not found._replace(height=-3.0).heavier(Given(tilted, 2))
+
+
 def test_a_part_of_the_data_has_its_mode_elsewhere_and_that_is_no_other_mode():
     """That of 20,000 of 100,000 data is two standard deviations off in each direction, beyond all draws."""
     around, shifted = coordinates([0, 0], [1, 1]), Given(lambda theta: theta - 30.0, 2)

@@ -25,6 +25,7 @@ _WIDE_BUDGET = 3000  # gradients of the pilot where there are many parameters
 _WORK = 5e7  # data times parameters of a part that is looked at
 _POINTS = 16
 _FEW = 200  # parameters up to which other modes are looked for
+_MOVES = 2  # to a mode that has more of the posterior
 _UNEVEN = 30.0  # curvatures that differ so much from place to place are a funnel, or something like it
 _AGREE = 1.2  # R-hat of pilot chains that have come to the same place
 
@@ -52,6 +53,8 @@ def explore(
     report: Report,
 ) -> Landscape:
     """A mode and pilot chains from there; where it misleads, or there is none, pilot chains from the start as well.
+
+    Where next to nothing of the posterior is there, and most of it at another mode, all of it once more from that one.
 
     Args:
         potential: the model.
@@ -84,24 +87,36 @@ def explore(
         except GradientError:
             return None
 
-    mode = _mode(potential, part, origin, dense, options, counter, seed)
-    seen = walk(mode.coordinates, 1.0) if mode.found else None
-    if dense and (seen is None or max(seen.correction, seen.shift) > _MISLEADING):
-        report("pilot chains from the start", 0.5)
-        dtype = potential.dtype
-        around = Coordinates(origin.astype(dtype), scale=units(part, origin).astype(dtype))
-        other = walk(stretched(around, np.eye(potential.size)), 0.1)
-        if other is not None and (seen is None or _better(other, seen)):
-            seen = other
-    if seen is None:
-        seen = pilot(model, mode.coordinates, temperature=temperature, budget=budget, seed=seed, report=report)
+    def looked_at(origin: Array) -> tuple[Mode, Pilot]:
+        mode = _mode(potential, part, origin, dense, options, counter, seed)
+        seen = walk(mode.coordinates, 1.0) if mode.found else None
+        if dense and (seen is None or max(seen.correction, seen.shift) > _MISLEADING):
+            report("pilot chains from the start", 0.5)
+            dtype = potential.dtype
+            around = Coordinates(origin.astype(dtype), scale=units(part, origin).astype(dtype))
+            other = walk(stretched(around, np.eye(potential.size)), 0.1)
+            if other is not None and (seen is None or _better(other, seen)):
+                seen = other
+        if seen is None:
+            seen = pilot(model, mode.coordinates, temperature=temperature, budget=budget, seed=seed, report=report)
+        return mode, seen
+
+    def beside(seen: Pilot) -> OtherMode | None:
+        if not dense or potential.size > _FEW:
+            return None
+        report("looking for other modes", 0.8)
+        return other_mode(part, seen.coordinates, seen.draws, seed)
+
+    mode, seen = looked_at(origin)
+    elsewhere = beside(seen)
+    for _ in range(_MOVES):
+        if elsewhere is None or not elsewhere.heavier(part):
+            break
+        mode, seen = looked_at(elsewhere.place)
+        elsewhere = beside(seen)
     flat = seen.draws.reshape(-1, potential.size)
     points = flat[np.linspace(0, len(flat) - 1, _POINTS if dense else _POINTS // 4).astype(int)]
     steep = steepness(InCoordinates(part, seen.coordinates).full_gradient, points, potential.dtype, seed)
-    elsewhere = None
-    if dense and potential.size <= _FEW:
-        report("looking for other modes", 0.82)
-        elsewhere = other_mode(part, seen.coordinates, seen.draws, seed)
     return Landscape(mode.found, seen, steep, _concerns(mode, seen, steep, elsewhere))
 
 

@@ -9,6 +9,7 @@ from stalegrad.potentials import Potential
 from stalegrad.potentials.coordinates import Coordinates
 from stalegrad.potentials.mode import find_mode
 from stalegrad.potentials.wrappers.whitened import InCoordinates
+from stalegrad.runs.warmup.mode import Mode, dense_mode
 
 _SPREADS = (4.0, 12.0, 12.0, 40.0, 40.0)  # of random starts, in standard deviations, each with its mirror image
 _PASSES = 80
@@ -25,6 +26,25 @@ class OtherMode(NamedTuple):
     """From their mean, in standard deviations."""
     height: float
     """U there less U here."""
+    place: Array
+    """θ there."""
+    here: Array
+    """θ of the mode where the pilot chains have been."""
+
+    def heavier(self, potential: Potential) -> bool:
+        """Whether next to nothing of the posterior is here, and the most of it there, by Laplace's approximation.
+
+        The mass of a mode is about exp(−U) det S for coordinates θ = c + S z in which its Hessian is the identity. A
+        place that is higher and narrower need not be heavier.
+
+        Args:
+            potential: U, whose full gradients are used.
+        """
+        if self.height > -_HEIGHT:
+            return False
+        there, here = (dense_mode(potential, place) for place in (self.place, self.here))
+        wider = _log_volume(there) - _log_volume(here) if here.found else 0.0
+        return there.found and wider - self.height > _HEIGHT
 
 
 def other_mode(potential: Potential, coordinates: Coordinates, draws: Array, seed: int) -> OtherMode | None:
@@ -72,8 +92,17 @@ def other_mode(potential: Potential, coordinates: Coordinates, draws: Array, see
                 continue
             height = _rise(target, here, z)
             if height < _HEIGHT and (found is None or height < found.height):
-                found = OtherMode(distance, height)
+                found = OtherMode(distance, height, _theta(coordinates, z), _theta(coordinates, here))
     return found
+
+
+def _theta(coordinates: Coordinates, z: Array) -> Array:
+    return np.asarray(coordinates.original(z[None].astype(coordinates.centre.dtype))[0], np.float64)
+
+
+def _log_volume(mode: Mode) -> float:
+    """log det S."""
+    return float(np.linalg.slogdet(mode.coordinates.matrix())[1])
 
 
 def _reversed(theta: Array, potential: Potential) -> Array:
