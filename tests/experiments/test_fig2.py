@@ -170,8 +170,29 @@ def test_it_goes_on_where_it_was_stopped(data, numbers, tmp_path, monkeypatch):
     monkeypatch.setattr(fig2, "measured_rates", None)
     again = fig2.reproduce(tiny(), data, parts=Parts(tmp_path, "fig2", deadline=0.0))
     assert json.dumps({**again, "seconds": 0}) == json.dumps({**first, "seconds": 0})
+
+
+def test_a_budget_that_is_over_leaves_a_smaller_figure_that_says_so(data, numbers, tmp_path):
+    parts, late = Parts(tmp_path, "fig2"), Parts(tmp_path, "fig2", deadline=0.0)
     with pytest.raises(OutOfTimeError):
-        fig2.reproduce(tiny(runs=61), data, parts=Parts(tmp_path, "fig2", deadline=0.0))
+        fig2.reproduce(tiny(), data, parts=late)
+    fig2.reproduce(tiny(plain=fig2.Plain(runs=20, workers=(1,), step_size=2e-4, steps=600, thin=5)), data, parts=parts)
+    for path in tmp_path.glob("fig2-times-*"):
+        path.unlink()
+    settings = tiny(runs=61)  # of whose blocks of 50 and 11 the first is there
+    found = fig2.reproduce(settings, data, parts=late)
+    assert (found["runs"], found["planned_runs"], found["timed"]) == (50, 61, False)
+    assert (found["plain"]["workers"], found["plain"]["missing"]) == ([1], [3])
+    assert "W = 3: not computed" in found["verdicts"][1]["evidence"]
+    assert found["verdicts"][1]["outcome"] == "cannot be told"
+    for path in tmp_path.glob("fig2-plain-*"):
+        path.unlink()
+    assert fig2.reproduce(settings, data, parts=late)["plain"] is None
+    for each in (found, {**found, "plain": None}):
+        _, picture = fig2.save(each, tmp_path / "drawn")
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    whole = numbers["curves"][2]["variance"]
+    assert found["curves"][2]["variance"] != whole
 
 
 def test_the_command_prints_a_table_and_says_what_it_wrote(numbers, monkeypatch, tmp_path):

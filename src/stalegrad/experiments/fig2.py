@@ -26,10 +26,14 @@ a second of one). Three machines give the rates:
 - *slowed workers*, measured: the real engine on the machine at hand, each worker asleep for 5 ms after its gradient;
 - *this machine* as it is: measured up to as many workers as it has cores, and simulated with calibrated times for
   all W. A gradient of this small model takes less time than handling it: asynchrony does not pay here.
+
+*A budget that is over* leaves a smaller figure, which says what it has not: as many blocks of repetitions as all W
+have, those W of the paper's setting that are made, and times if they were measured.
 """
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,7 +49,7 @@ from stalegrad.engines import available_cores
 from stalegrad.experiments.fig2_picture import draw
 from stalegrad.experiments.fig2_plain import Plain, plain_panel
 from stalegrad.experiments.fig2_posterior import Posterior, posterior
-from stalegrad.experiments.parts import NOT_KEPT, Parts
+from stalegrad.experiments.parts import NOT_KEPT, OutOfTimeError, Parts
 from stalegrad.experiments.times import (
     Machine,
     measure_times,
@@ -103,6 +107,9 @@ def reproduce(
         data: in place of a9a: sparse binary features, labels −1 and +1.
         report: called with what is being done and the share that is done.
         parts: keeps blocks of repetitions and what was timed, so that an interrupted figure goes on.
+
+    Raises:
+        OutOfTimeError: the time is over before there is one block of repetitions of every W.
     """
     settings = settings or Settings()
     begun = time.perf_counter()
@@ -111,13 +118,19 @@ def reproduce(
     model = posterior(data, settings.batch_size)
     traces = [settings.cluster.trace(w, settings.steps, model.potential.size, settings.seed) for w in settings.workers]
     estimates = sample_all(settings, model, traces, report, parts, data.name)
-    panel = plain_panel(settings.plain, data, settings.batch_size, settings.cluster, settings.seed, report, parts)
+    panel: dict[str, Any] | None = None
+    with suppress(OutOfTimeError):
+        panel = plain_panel(settings.plain, data, settings.batch_size, settings.cluster, settings.seed, report, parts)
     timing = [settings.max_workers, settings.engine, settings.timed_steps, settings.slowed_seconds]
-    rates = parts.numbers(
-        "times", [data.name, available_cores(), *timing], lambda: measured_rates(settings, model, report)
-    )
+    rates: dict[str, Any] = {"cluster": asdict(settings.cluster)}
+    with suppress(OutOfTimeError):
+        rates = parts.numbers(
+            "times", [data.name, available_cores(), *timing], lambda: measured_rates(settings, model, report)
+        )
     numbers = {
         **asdict(settings),
+        "runs": len(estimates[0]),
+        "planned_runs": settings.runs,
         "workers": settings.workers,
         "posterior": _facts(settings, model),
         **iteration_speedups(settings, estimates),
@@ -128,6 +141,7 @@ def reproduce(
         },
         **rates,
         "plain": panel,
+        "timed": "machine" in rates,
     }
     numbers["cluster"] |= {"updates_per_second": [updates_per_second(trace.chains[0]) for trace in traces]}
     _add_time_speedups(numbers)
@@ -146,12 +160,13 @@ def sample_all(
     """φ̂ after every ``thin`` updates in every repetition, (R, L/thin), for each W.
 
     Blocks of repetitions are executed side by side, on as many threads as there are cores: compiled code frees the GIL.
+    Where the time is over, R is what all W have: the first blocks.
     """
     same = [name, settings.batch_size, settings.step_size, settings.steps, settings.thin, settings.seed]
     same.append(asdict(settings.cluster))
     blocks = [(w, first) for first in range(0, settings.runs, _BLOCK) for w in reversed(range(len(traces)))]
 
-    def execute(block: tuple[int, int]) -> Array:
+    def execute(block: tuple[int, int]) -> Array | None:
         w, first = block
         count = min(_BLOCK, settings.runs - first)
 
@@ -163,14 +178,21 @@ def sample_all(
             return run.running(model.phi, batched=True)[:, 0]
 
         workers = 1 + int(traces[w].chains[0].worker.max())
-        return parts.array(f"w{workers}-r{first}", [*same, workers, first, count], make)
+        try:
+            return parts.array(f"w{workers}-r{first}", [*same, workers, first, count], make)
+        except OutOfTimeError:
+            return None
 
     results: dict[tuple[int, int], Array] = {}
     with ThreadPoolExecutor(available_cores()) as pool:
         for block, result in zip(blocks, pool.map(execute, blocks), strict=True):
-            results[block] = result
-            report(f"sampling, {block[0] + 1} workers", len(results) / len(blocks))
-    firsts = range(0, settings.runs, _BLOCK)
+            if result is not None:
+                results[block] = result
+                report(f"sampling, {block[0] + 1} workers", len(results) / len(blocks))
+    whole = [all((w, first) in results for w in range(len(traces))) for first in range(0, settings.runs, _BLOCK)]
+    firsts = [_BLOCK * k for k in range(whole.index(False) if False in whole else len(whole))]
+    if not firsts:
+        raise OutOfTimeError
     return [np.concatenate([results[w, first] for first in firsts]) for w in range(len(traces))]
 
 
@@ -217,22 +239,24 @@ def measured_rates(settings: Settings, model: Posterior, report: Report) -> dict
 
 def _add_time_speedups(numbers: dict[str, Any]) -> None:
     """Time speedup = iteration speedup · (updates a second of W) / (W · updates a second of one)."""
-    machine, cluster = numbers["machine"], numbers["cluster"]
+    cluster = numbers["cluster"]
 
     def scaled(rates: list[float], values: list[Any]) -> list[Any]:
         rows = zip(numbers["workers"], rates, values, strict=False)  # fewer were measured than simulated
         return [(np.array(value) * rate / (w * rates[0])).tolist() for w, rate, value in rows]
 
-    speedups, measured = numbers["iteration_speedup"], machine["updates_per_second_measured"]
+    speedups, rates = numbers["iteration_speedup"], cluster["updates_per_second"]
+    cluster["time_speedup"] = scaled(rates, speedups)
+    cluster["time_speedup_interval"] = scaled(rates, numbers["iteration_speedup_interval"])
+    if not numbers["timed"]:
+        return
+    measured = numbers["machine"]["updates_per_second_measured"]
     numbers["time_speedup_measured"] = {
         "workers": numbers["workers"][: len(measured)],
         "speedup": scaled(measured, speedups),
         "engine": numbers["engine"],
     }
-    numbers["time_speedup_simulated"] = scaled(machine["updates_per_second"], speedups)
-    rates = cluster["updates_per_second"]
-    cluster["time_speedup"] = scaled(rates, speedups)
-    cluster["time_speedup_interval"] = scaled(rates, numbers["iteration_speedup_interval"])
+    numbers["time_speedup_simulated"] = scaled(numbers["machine"]["updates_per_second"], speedups)
     cluster["time_speedup_slowed"] = scaled(cluster["updates_per_second_slowed"], speedups)
 
 
@@ -240,6 +264,10 @@ def _verdicts(numbers: dict[str, Any]) -> list[Verdict]:
     """Linear speedup: that W workers need 1/W of the iterations each, within a fifth, by intervals."""
     found = []
     for title, part in (("mixing coordinates", numbers), ("the paper's setting", numbers["plain"])):
+        statement = f"At equal variance the iteration speedup of W workers is W, within a fifth ({title})"
+        if part is None:
+            found.append(Verdict(statement, CANNOT_TELL, "not computed"))
+            continue
         rows = [
             (w, speedup, interval)
             for w, speedup, interval in zip(
@@ -250,11 +278,11 @@ def _verdicts(numbers: dict[str, Any]) -> list[Verdict]:
         outcomes = [
             CANNOT_TELL if speedup is None else within(interval[0], interval[1], 0.8 * w, 1.2 * w)
             for w, speedup, interval in rows
-        ]
+        ] + [CANNOT_TELL for _ in part.get("missing", [])]
         evidence = ", ".join(
             f"W = {w}: " + ("no common level" if s is None else f"{s:.2f} ({i[0]:.2f}–{i[1]:.2f})") for w, s, i in rows
         )
-        statement = f"At equal variance the iteration speedup of W workers is W, within a fifth ({title})"
+        evidence += "".join(f", W = {w}: not computed" for w in part.get("missing", []))
         found.append(Verdict(statement, all_of(outcomes), evidence))
     workers, cluster = numbers["workers"], numbers["cluster"]
     times = [

@@ -12,7 +12,10 @@ _FIRST = 4  # curves begin at the fifth draw: before, an average over thinned dr
 
 
 def draw(numbers: dict[str, Any], path: Path) -> None:
-    """Variance against iterations and against time, and the speedups that follow; last, this machine as it is."""
+    """Variance against iterations and against time, and the speedups that follow; last, this machine as it is.
+
+    What has not been made or measured is left out, and its panel says so.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(17, 9), layout="constrained")
@@ -21,8 +24,15 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
     _iterations(iterations, numbers, colours)
     _cluster(cluster, numbers, colours)
     _speedups(speedups, numbers)
-    _machine(machine, numbers)
-    _plain(plain, plain_speedups, numbers["plain"])
+    if numbers["timed"]:
+        _machine(machine, numbers)
+    else:
+        _empty(machine, "(d) this machine: not measured")
+    if numbers["plain"] is None:
+        _empty(plain, "(e) the paper's setting: not computed")
+        _empty(plain_speedups, "(f) the same setting: not computed")
+    else:
+        _plain(plain, plain_speedups, numbers["plain"])
     figure.savefig(path, dpi=110)
 
 
@@ -46,16 +56,15 @@ def _iterations(panel: Any, numbers: dict[str, Any], colours: list[Any]) -> None
 def _cluster(panel: Any, numbers: dict[str, Any], colours: list[Any]) -> None:
     cluster, updates = numbers["cluster"], np.array(numbers["updates"])
     marks = np.unique(np.geomspace(_FIRST + 1, len(updates), 9).astype(int)) - 1
-    ends = {1, numbers["workers"][-1]}
-    for workers, curve, rate, colour in zip(
-        numbers["workers"], numbers["curves"], cluster["updates_per_second_slowed"], colours, strict=True
-    ):
+    ends = {1, numbers["workers"][-1]} if numbers["timed"] else set()
+    for k, (workers, curve, colour) in enumerate(zip(numbers["workers"], numbers["curves"], colours, strict=True)):
         panel.loglog(curve["seconds"][_FIRST:], curve["variance"][_FIRST:], color=colour, linewidth=1.4)
         if workers in ends:
-            measured = updates[marks] / rate
+            measured = updates[marks] / cluster["updates_per_second_slowed"][k]
             panel.plot(measured, np.array(curve["variance"])[marks], "o", color=colour, markersize=4.5, mfc="none")
     panel.plot([], [], "-", color=_GREY, label="cluster, simulated")
-    panel.plot([], [], "o", color=_GREY, mfc="none", label=f"slowed workers, measured (W = {_listed(ends)})")
+    if ends:
+        panel.plot([], [], "o", color=_GREY, mfc="none", label=f"slowed workers, measured (W = {_listed(ends)})")
     panel.set(xlabel="seconds", ylabel=r"variance of $\hat\phi$")
     panel.set_title(f"(b) the same against time, gradients of {1e3 * cluster['gradient']:g} ms", fontsize=10)
     panel.legend(frameon=False, fontsize=8, loc="lower left")
@@ -72,19 +81,8 @@ def _speedups(panel: Any, numbers: dict[str, Any]) -> None:
         workers, cluster["time_speedup"], "s-", color="C1", markersize=4, linewidth=1,
         label="time speedup, cluster, simulated",
     )  # fmt: skip
-    panel.plot(
-        workers, cluster["time_speedup_slowed"], "o", color="C3", markersize=8, mfc="none",
-        label="time speedup, slowed workers, measured",
-    )  # fmt: skip
-    panel.plot(
-        workers, numbers["time_speedup_simulated"], "^:", color="C2", markersize=4, linewidth=1,
-        label="time speedup, this machine, simulated",
-    )  # fmt: skip
-    measured = numbers["time_speedup_measured"]
-    panel.plot(
-        measured["workers"], measured["speedup"], "D", color="C2", markersize=7, mfc="none",
-        label=f"time speedup, this machine, measured ({measured['engine']})",
-    )  # fmt: skip
+    if numbers["timed"]:
+        _measured_speedups(panel, numbers)
     panel.set(xlabel="workers", ylabel="speedup at equal variance", xticks=workers)
     panel.set_ylim(0, top)
     panel.set_title(
@@ -93,6 +91,27 @@ def _speedups(panel: Any, numbers: dict[str, Any]) -> None:
         fontsize=10,
     )
     panel.legend(frameon=False, fontsize=8, loc="upper left")
+
+
+def _measured_speedups(panel: Any, numbers: dict[str, Any]) -> None:
+    workers, measured = numbers["workers"], numbers["time_speedup_measured"]
+    panel.plot(
+        workers, numbers["cluster"]["time_speedup_slowed"], "o", color="C3", markersize=8, mfc="none",
+        label="time speedup, slowed workers, measured",
+    )  # fmt: skip
+    panel.plot(
+        workers, numbers["time_speedup_simulated"], "^:", color="C2", markersize=4, linewidth=1,
+        label="time speedup, this machine, simulated",
+    )  # fmt: skip
+    panel.plot(
+        measured["workers"], measured["speedup"], "D", color="C2", markersize=7, mfc="none",
+        label=f"time speedup, this machine, measured ({measured['engine']})",
+    )  # fmt: skip
+
+
+def _empty(panel: Any, title: str) -> None:
+    panel.set_axis_off()
+    panel.set_title(title, fontsize=10)
 
 
 def _machine(panel: Any, numbers: dict[str, Any]) -> None:

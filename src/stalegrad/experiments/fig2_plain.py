@@ -5,6 +5,7 @@ once the directions that φ depends on have mixed. At a step that nine workers c
 what is seen here in affordable time is mostly the way there; speedups are read where the curves have begun to fall.
 """
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from stalegrad._internal.types import Array
 from stalegrad.analysis.estimates import speedup_interval
 from stalegrad.datasets import Dataset
 from stalegrad.experiments.logistic_loss import MeanLogisticLoss
-from stalegrad.experiments.parts import NOT_KEPT, Parts
+from stalegrad.experiments.parts import NOT_KEPT, OutOfTimeError, Parts
 from stalegrad.experiments.times import Machine
 from stalegrad.kernels import SGLD
 from stalegrad.potentials import Logistic
@@ -46,11 +47,15 @@ def plain_panel(
     report: Report,
     parts: Parts = NOT_KEPT,
 ) -> dict[str, Any]:
-    """Variance of φ̂ against updates for each W, and the iteration speedup where it can be read."""
+    """Variance of φ̂ against updates for each W, and the iteration speedup where it can be read.
+
+    Where the time is over, of those W that are made; :class:`OutOfTimeError` if that is not one worker at least.
+    """
     same = [data.name, batch_size, asdict(cluster), seed, plain.step_size, plain.steps, plain.thin]
     potential = Logistic(data.X, data.y, batch_size=batch_size, intercept=True)
     loss = MeanLogisticLoss(data.X_test, data.y_test)
     estimates: list[Array] = []
+    made: list[int] = []
     for done, workers in enumerate(plain.workers):
         report(f"the paper's setting, {workers} workers", done / len(plain.workers))
         trace = cluster.trace(workers, plain.steps, potential.size, seed)
@@ -65,13 +70,18 @@ def plain_panel(
                 )  # fmt: skip
                 return run.running(loss, batched=True)[:, 0]
 
-            blocks.append(parts.array(f"plain-w{workers}-r{first}", [*same, workers, first, count], make))
-        estimates.append(np.concatenate(blocks))
+            with suppress(OutOfTimeError):
+                blocks.append(parts.array(f"plain-w{workers}-r{first}", [*same, workers, first, count], make))
+        if sum(map(len, blocks)) == plain.runs:
+            estimates.append(np.concatenate(blocks))
+            made.append(workers)
+        elif workers == plain.workers[0]:
+            raise OutOfTimeError
     report("the paper's setting", 1.0)
     updates = plain.thin * np.arange(1, estimates[0].shape[1] + 1)
     speedups: list[float | None] = [1.0]
     intervals: list[list[float] | None] = [[1.0, 1.0]]
-    for workers, values in zip(plain.workers[1:], estimates[1:], strict=True):
+    for workers, values in zip(made[1:], estimates[1:], strict=True):
         try:
             found = speedup_interval(updates, estimates[0], updates / workers, values, seed=seed, paired=True)
         except ArgumentError:  # no level that both have left behind
@@ -82,6 +92,8 @@ def plain_panel(
         intervals.append([found.low, found.high])
     return {
         **asdict(plain),
+        "workers": made,
+        "missing": [workers for workers in plain.workers if workers not in made],
         "updates": updates.tolist(),
         "variance": [values.var(0, ddof=1).tolist() for values in estimates],
         "mean_at_end": [float(values[:, -1].mean()) for values in estimates],
