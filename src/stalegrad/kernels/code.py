@@ -8,7 +8,7 @@ from typing import Any
 from stalegrad._internal.tables import OPAQUE
 
 _DEFAULTS = {"temperature": 1.0}
-_HOMES = {"step_size": "sg.schedules.", "metric": "sg.metrics."}
+_HOMES = {"step_size": "sg.schedules.", "temperature": "sg.kernels.temperatures.", "metric": "sg.metrics."}
 
 
 def kernel_code(kernel: Mapping[str, Any]) -> str:
@@ -48,7 +48,10 @@ def literal(value: Any) -> str:
 
 
 def _setting(name: str, value: Any) -> str:
-    """A step size that is no number is a schedule, and metrics are objects, too; of functions there is the name."""
+    """A step size or temperature that is no number is a schedule, maybe of schedules; metrics are objects, too.
+
+    Of functions there is the name.
+    """
     if isinstance(value, Mapping) and OPAQUE in value:
         words = str(value[OPAQUE])
         function = re.fullmatch(r"function (?:.*\.)?([\w<>]+)", words)
@@ -56,8 +59,9 @@ def _setting(name: str, value: Any) -> str:
             return "..." if function[1] == "<lambda>" else function[1]
         return f"{_HOMES.get(name, 'sg.')}{words}"
     if isinstance(value, Mapping) and "name" in value:
-        inner = ", ".join(f"{k}={literal(v)}" for k, v in value.items() if k != "name")
-        return f"{_HOMES.get(name, '')}{value['name']}({inner})"
+        inner = ", ".join(f"{k}={_setting(name, v)}" for k, v in value.items() if k != "name")
+        _, own, maker = str(value["name"]).rpartition(":")
+        return f"{'' if own else _HOMES.get(name, '')}{maker}({inner})"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key!r}: {_setting(name, entry)}" for key, entry in value.items()) + "}"
     return literal(value)
