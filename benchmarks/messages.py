@@ -4,9 +4,11 @@
 deviations, and of variances, of a logistic regression whose runs differ in ``messages=`` alone: the worst coordinate's
 distance from the run with exact messages, beside its standard error, over R repetitions of the same trace. *Link* is
 how many gradients a second reach a chain of n parameters with W workers on MPI, over the loopback of a network
-namespace that this program makes and limits with ``tc`` (it needs the right to), and on Ray over the plain loopback.
+namespace that this program makes and limits with ``tc`` (it needs the right to); on Ray over a cable of that speed
+between two such namespaces (:mod:`ray_link`), the server on one side of it and the workers on the other; and on Ray on
+one host, where messages of this size lie in shared memory.
 
-    python benchmarks/messages.py [--parts cost bias mpi ray] [--gigabits 1 10] [--json FILE]
+    python benchmarks/messages.py [--parts cost bias mpi ray_link ray] [--gigabits 1 0.1] [--json FILE]
 """
 
 import argparse
@@ -14,6 +16,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,12 +27,13 @@ from rich.console import Console
 from rich.table import Table
 
 import harness
+import ray_link
 import stalegrad as sg
 from a9a_like import synthetic
 from hostile_link import Quadratic
 from stalegrad.potentials.wire.formats import FORMATS, Counter
 
-PARTS = ("cost", "bias", "mpi", "ray")
+PARTS = ("cost", "bias", "mpi", "ray_link", "ray")
 _MARK = "figures "
 _MILLISECONDS = 10.0
 
@@ -39,11 +43,11 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Rounded messages beside exact ones.")
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=PARTS)
     parser.add_argument("--parameters", type=int, default=431_080)
-    parser.add_argument("--gigabits", type=float, nargs="+", default=[1.0, 10.0], help="a second, of the link")
+    parser.add_argument("--gigabits", type=float, nargs="+", default=[1.0, 0.1], help="a second, of the link")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--updates", type=int, default=300, help="of a run (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=512, help="of the runs that show bias (default %(default)s)")
-    parser.add_argument("--measure", choices=("mpi", "ray"), help=argparse.SUPPRESS)
+    parser.add_argument("--measure", choices=("mpi", "ray_link", "ray"), help=argparse.SUPPRESS)
     harness.add_arguments(parser, rounds=3)
     return harness.parse(parser, given, parts=["cost", "bias"], repeats=64, rounds=1)
 
@@ -136,6 +140,16 @@ def over_a_link(given: argparse.Namespace, gigabits: float) -> dict[str, Any]:
     return {"engine": "mpi", "gigabits": gigabits, **_figures_of(command, environment)}
 
 
+def ray_over_a_link(given: argparse.Namespace, gigabits: float) -> dict[str, Any]:
+    """The rates on Ray, server and workers on two hosts with a cable of this speed between them."""
+    words = ["--measure", "ray_link", "--workers", given.workers, "--updates", given.updates, "--rounds", given.rounds]
+    words += ["--parameters", given.parameters, "--gigabits", gigabits]
+    with tempfile.TemporaryDirectory(prefix="sg-", ignore_cleanup_errors=True) as folder:
+        variables = ray_link.environment(Path(folder))
+        found = _figures_of([*ray_link.ALONE, sys.executable, __file__, *words], variables)
+    return {"engine": "ray", "gigabits": gigabits, **found}
+
+
 def on_ray(given: argparse.Namespace) -> dict[str, Any]:
     """The rates on Ray, in a process of its own."""
     words = ["--measure", "ray", "--workers", given.workers, "--updates", given.updates, "--rounds", given.rounds]
@@ -157,6 +171,10 @@ def measure_here(given: argparse.Namespace) -> None:
 
         with ray_on_loopback():
             figures = rates(sg.engines.Ray(gradients_per_call=1, cpus_per_worker=0), given)
+    elif given.measure == "ray_link":
+        with ray_link.two_hosts(given.gigabits[0], given.workers) as address:
+            engine = sg.engines.Ray(address=address, gradients_per_call=1, server_resources={"first": 1})
+            figures = rates(engine, given)
     else:
         figures = rates(sg.engines.MPI(everywhere=True), given)
         from mpi4py import MPI
@@ -182,6 +200,7 @@ def main() -> None:
         result["bias"] = bias(given)
         _show(console, "Beside exact messages", result["bias"])
     result["rates"] = [over_a_link(given, gigabits) for gigabits in given.gigabits if "mpi" in given.parts]
+    result["rates"] += [ray_over_a_link(given, gigabits) for gigabits in given.gigabits if "ray_link" in given.parts]
     result["rates"] += [on_ray(given)] if "ray" in given.parts else []
     if result["rates"]:
         table = Table(title=f"Gradients a second, {given.workers} workers, {_MILLISECONDS:g} ms each (median)")

@@ -128,3 +128,22 @@ def test_without_torch_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(sg.MissingExtra, match=r"from_torch needs an optional dependency: .*'stalegrad\[torch\]'"):
         from_torch(None, "categorical", (X, CLASSES))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (
+            X[:, :3],
+            r"X=.*is nothing that the module can be applied to \(RuntimeError: .*as they were in data, without y",
+        ),
+        ((X, CLASSES), r"X=.*is nothing that the module can be applied to \(TypeError"),
+        (Pairs(), r"X=.*is a Pairs\. .*torch\.stack"),
+        (torch.utils.data.DataLoader(Pairs()), r"X=.*is a DataLoader\. .*torch\.stack"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused_before_a_run(inputs, message):
+    model = from_torch(classifier(), "categorical", (X, CLASSES))
+    for ask in (model.predictive, lambda given: model.predict(model.initial(), given)):
+        with pytest.raises(sg.ArgumentError, match=message):
+            ask(inputs)

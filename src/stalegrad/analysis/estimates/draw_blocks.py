@@ -35,6 +35,9 @@ def kept_draws(draws: Array, thin: int = 1) -> range:
     """Which draws are kept; one at least."""
     thin = whole_number("thin", thin, least=1)
     kept = range(thin - 1, draws.shape[1], thin)
+    if draws.shape[1] == 0:
+        remedy = "Keep some, or have the average made while they come: sg.sample(..., averages=...), run.averages."
+        raise ArgumentError("draws", draws.shape, "holds none: the run kept no draws, or made none", remedy)
     if not kept:
         raise ArgumentError(
             "thin", thin, f"leaves none of {draws.shape[1]} draws", "Give a run with more, or thin less."

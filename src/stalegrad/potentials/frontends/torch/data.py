@@ -1,11 +1,12 @@
 """Where the data of a minibatch come from: tensors that hold all of them, or a Dataset that is asked for some."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, IterableDataset, SequentialSampler, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, SequentialSampler, TensorDataset, default_collate
 
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import IntArray
@@ -140,6 +141,22 @@ def tensors(name: str, value: Any, device: torch.device) -> Raw:
         remedy = "Give arrays whose first axes, which count the data, are equally long and not empty."
         raise ArgumentError(name, type(value).__name__, f"has shapes {shapes}", remedy)
     return fields
+
+
+@contextmanager
+def as_in_data(X: Any) -> Iterator[None]:
+    """Say of whatever a module cannot be applied to that it is X."""
+    remedy = "Give inputs as they were in data, without y, in arrays or tensors whose first axis counts the rows."
+    if isinstance(X, Dataset | DataLoader):
+        made = "torch.stack([x for x, _ in dataset]) makes them of a Dataset of pairs."
+        raise ArgumentError("X", X, f"is a {type(X).__name__}", f"{remedy} {made}")
+    try:
+        yield
+    except ArgumentError:
+        raise
+    except Exception as error:
+        problem = f"is nothing that the module can be applied to ({type(error).__name__}: {error})"
+        raise ArgumentError("X", X, problem, remedy) from error
 
 
 def _each_array(value: Any, convert: Callable[[str, Any], torch.Tensor]) -> Any:

@@ -25,7 +25,7 @@ from stalegrad.potentials.frontends.torch.batch import (
     split,
     tensors_of,
 )
-from stalegrad.potentials.frontends.torch.data import Collate, Data, TensorData, as_data, tensors
+from stalegrad.potentials.frontends.torch.data import Collate, Data, TensorData, as_data, as_in_data, tensors
 from stalegrad.potentials.frontends.torch.features import Body, find_head, why_not
 from stalegrad.potentials.frontends.torch.loss import as_loss, joined
 from stalegrad.potentials.frontends.torch.module import FlatModule, check_module, choose, copied, trainable
@@ -139,9 +139,8 @@ class TorchPotential(Potential):
         means; with a loss of your own the outputs as they are. ``X`` is given as it was in ``data``: the transform is
         applied. Rows are taken a thousand at a time, so that memory does not grow with their number.
         """
-        blocks = self._given(X)
-        with self._at(theta) as module:
-            return np.asarray(joined([self._loss.predict(self._output(module, inputs)) for inputs in blocks]))
+        with as_in_data(X), self._at(theta) as module:
+            return np.asarray(joined([self._loss.predict(self._output(module, block)) for block in self._given(X)]))
 
     def predictive(self, X: Any, predict: Callable[[Any], Any] | None = None) -> Predictive:
         """The function θ ↦ what the module predicts for the rows of ``X``: :meth:`stalegrad.Run.predict` averages it.
@@ -154,7 +153,10 @@ class TorchPotential(Potential):
             predict: from the module's outputs for some rows to their probabilities (rows, K), or to a pair (mean,
                 variance). A loss of your own needs it: it does not say what its outputs mean.
         """
-        return self._predictive(self._given(X), self._loss.distribution if predict is None else predict)
+        with as_in_data(X), self._at(self._start) as module:
+            blocks = self._given(X)
+            self._output(module, mapped(lambda t: t[:2], blocks[0]))  # what does not fit is refused now
+        return self._predictive(blocks, self._loss.distribution if predict is None else predict)
 
     def predictions(self, rows: int) -> Callable[[Array], Array] | None:
         """What the module predicts for at most so many of its data, evenly chosen, as :meth:`predict` has it."""
