@@ -19,10 +19,13 @@ chosen by ``--choose``, which scores each on 5,000 training images that it holds
 
 import argparse
 import copy
+import sys
 import time
+import types
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 import numpy as np
@@ -190,16 +193,35 @@ def posteriors_sghmc(task: Task) -> np.ndarray:
     return averaged(network, draws, task.X_test)
 
 
+def laplace_torch() -> Any:
+    """The package. It imports torchvision by way of torchmetrics, and uses nothing of it.
+
+    A torchvision that was built for another build of torch than the one at hand cannot be imported; an empty module
+    takes its place then.
+    """
+    try:
+        import torchvision  # noqa: F401
+    except ModuleNotFoundError:
+        pass
+    except (ImportError, OSError, RuntimeError):
+        for name in ("torchvision", "torchvision.transforms"):
+            sys.modules[name] = types.ModuleType(name)
+            sys.modules[name].__spec__ = ModuleSpec(name, None)
+        sys.modules["torchvision"].transforms = sys.modules["torchvision.transforms"]  # type: ignore[attr-defined]
+    import laplace as package
+
+    return package
+
+
 def laplace(task: Task, subset: str, tuned: bool) -> np.ndarray:
     """Kronecker-factored Laplace around the MAP network."""
     import torch
-    from laplace import Laplace
     from torch.utils.data import DataLoader, TensorDataset
 
     network, x_test = trained(task), task.X_test if subset == "last_layer" else task.X_test[:FEW]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its backends, about their own hooks
-        found = Laplace(network, "classification", subset_of_weights=subset, hessian_structure="kron")
+        found = laplace_torch().Laplace(network, "classification", subset_of_weights=subset, hessian_structure="kron")
         found.fit(DataLoader(TensorDataset(task.X, task.y), batch_size=1_000))
         if tuned:
             found.optimize_prior_precision(method="marglik")

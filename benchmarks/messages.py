@@ -109,22 +109,38 @@ def bias(given: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def rates(engine: Any, given: argparse.Namespace) -> dict[str, list[float]]:
-    """Gradients a second of each format, by turns, and whether all replayed."""
+def rates(engine: Any, given: argparse.Namespace, card: str | None = None) -> dict[str, Any]:
+    """Gradients a second of each format, by turns; all must replay.
+
+    With the name of a network card also the bytes that went through it for each gradient, which are refused if they
+    are fewer than the messages have: they have gone another way then.
+    """
     model = Quadratic(given.parameters, _MILLISECONDS / 1e3)
-    found: dict[str, list[float]] = {name: [] for name in FORMATS}
+    found: dict[str, Any] = {name: [] for name in FORMATS}
+    carried: dict[str, list[float]] = {name: [] for name in FORMATS}
     for seed in range(given.rounds):
         for name in FORMATS:
+            before = carried_by(card)
             run = sg.sample(
                 model, sg.SGLD(step_size=1e-6), steps=given.updates, workers=given.workers, thin=given.updates // 3,
                 seed=seed, engine=engine, messages=name, warmup=None, progress=False,
             )  # fmt: skip
+            carried[name].append((carried_by(card) - before) / given.updates)
+            if card and carried[name][-1] < 0.8 * sum(FORMATS[name].message_bytes(given.parameters)):
+                raise RuntimeError(f"{carried[name][-1]:.0f} bytes a gradient went through {card}: not the messages")
             (chain,), skip = run.trace.chains, given.updates // 4
             assert chain.time is not None
             again = sg.replay(run.trace, Quadratic(given.parameters, 0.0))
             assert np.array_equal(again.draws, run.draws), "a run did not replay"
             found[name].append(float((given.updates - 1 - skip) / (chain.time[-1] - chain.time[skip])))
-    return found
+    return {**found, "carried": carried} if card else found
+
+
+def carried_by(card: str | None) -> int:
+    """Bytes that a network card has sent and received so far; of the loopback, which receives what it sends, once."""
+    lines = Path("/proc/net/dev").read_text().splitlines() if card else []
+    counts = [line.split(":")[1].split() for line in lines if line.strip().startswith(f"{card}:")]
+    return sum(int(each[8]) + (0 if card == "lo" else int(each[0])) for each in counts)
 
 
 def over_a_link(given: argparse.Namespace, gigabits: float) -> dict[str, Any]:
@@ -136,7 +152,10 @@ def over_a_link(given: argparse.Namespace, gigabits: float) -> dict[str, Any]:
     limit = f"tc qdisc add dev lo root tbf rate {gigabits}gbit burst 1mb limit 256mb"
     script = f'ip link set lo mtu 9000 up && {limit} && exec "$@"'
     command = ["unshare", "--net", "sh", "-c", script, "sh", *ranks, *words]
-    environment = os.environ | {"MPIR_CVAR_NOLOCAL": "1"}  # ranks of one machine would share memory otherwise
+    # Ranks of one machine, and UCX between them, would share memory otherwise.
+    environment = os.environ | {
+        "MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo",
+    }  # fmt: skip
     return {"engine": "mpi", "gigabits": gigabits, **_figures_of(command, environment)}
 
 
@@ -174,9 +193,9 @@ def measure_here(given: argparse.Namespace) -> None:
     elif given.measure == "ray_link":
         with ray_link.two_hosts(given.gigabits[0], given.workers) as address:
             engine = sg.engines.Ray(address=address, gradients_per_call=1, server_resources={"first": 1})
-            figures = rates(engine, given)
+            figures = rates(engine, given, "card")
     else:
-        figures = rates(sg.engines.MPI(everywhere=True), given)
+        figures = rates(sg.engines.MPI(everywhere=True), given, "lo")
         from mpi4py import MPI
 
         if MPI.COMM_WORLD.rank:
@@ -209,6 +228,9 @@ def main() -> None:
         for row in result["rates"]:
             speed = "-" if row["gigabits"] is None else f"{row['gigabits']:g}"
             table.add_row(row["engine"], speed, *(f"{np.median(row[name]):.1f}" for name in FORMATS))
+            if "carried" in row:
+                bytes_ = (f"{np.median(row['carried'][name]):,.0f} B" for name in FORMATS)
+                table.add_row("", "carried", *bytes_)
         console.print(table)
     harness.write_json(result, given.json)
 

@@ -244,6 +244,32 @@ class TestAskingAgain:
         lifecycle.assigned(0, 300.0)
         assert lifecycle.next_overdue() == pytest.approx(300.0 + 4 * (0.05 + 8.0 / 8))
 
+    @pytest.mark.parametrize("known", [(), [0.02] * 9], ids=["from the start", "later"])
+    def test_answers_that_are_slow_and_not_lost_are_soon_waited_for(self, known):
+        """A link that takes half a second: to ask again at every answer would only fill it."""
+        lifecycle, again = self.computing(known), []
+        for k in range(60):
+            begun = 100.0 + k
+            again.append(len(self.asked(lifecycle, 0.5, begun)))
+            lifecycle.timed(0, 0.01, begun + 0.5)
+            lifecycle.delivered(0, begun + 0.5)
+            lifecycle.assigned(0, begun + 1.0)
+        assert again[0] > 0
+        assert sum(again[30:]) == 0
+
+    def test_one_answer_that_got_lost_changes_nothing_and_several_in_a_row_little(self):
+        lifecycle = self.computing([0.05] * 3)
+        for k, wait in enumerate((0.2, 0.2, 0.4, 0.8)):
+            begun = 100.0 + 10 * k
+            assert self.asked(lifecycle, 3.0, begun)[0] == pytest.approx(wait, abs=2e-3)
+            lifecycle.timed(0, 0.01, begun + 3.0)
+            lifecycle.delivered(0, begun + 3.0)
+            lifecycle.assigned(0, begun + 10.0)
+        lifecycle.timed(0, 0.01, 140.05)
+        lifecycle.delivered(0, 140.05)
+        lifecycle.assigned(0, 150.0)
+        assert self.asked(lifecycle, 0.3, 150.0)[0] == pytest.approx(0.2, abs=2e-3)
+
     def test_time_in_which_nobody_looked_does_not_count(self):
         lifecycle = self.computing([0.05] * 3, FaultPolicy(patience=8.0))
         lifecycle.suspended(3600.0)

@@ -104,7 +104,8 @@ class _Worker:
     """What is known of one worker."""
 
     __slots__ = (
-        "asked", "assignments", "faults", "heartbeat", "incarnation", "present_since", "seconds", "since", "state"
+        "asked", "assignments", "doubtful", "faults", "heartbeat", "incarnation", "present_since", "seconds", "since",
+        "state",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -114,6 +115,7 @@ class _Worker:
         self.assignments = 0  # sent and not answered
         self.since: float | None = None  # from when its patience counts: something is expected of it
         self.asked = 0  # how often the answer that is expected was asked for again
+        self.doubtful = 0  # answers in a row that were asked for again, and told nothing of how long they take
         self.seconds: float | None = None  # that an answer takes, if nothing gets lost
         self.heartbeat: float | None = None  # the latest of this incarnation
         self.present_since: float | None = None  # when its first incarnation was ready
@@ -191,14 +193,22 @@ class Lifecycle:
         """A worker answers, after so many seconds of computing: for :meth:`overdue`, before :meth:`delivered`.
 
         How long it took counts from when it was asked; but if it was asked more than once, nobody knows which time it
-        answers, and nothing is learned but that it takes at least as long as it computed.
+        answers, and nothing is learned but that it takes at least as long as it computed. Where that goes on, answers
+        are not lost but slow, over a link that does not carry messages any faster: the next ones are waited for longer
+        until one comes before it is asked for again, and tells how long it took (as Karn and Partridge do, 1987).
         """
         known = self._workers[worker]
         if known.since is None:
             return
-        before = known.seconds
-        taken = max(computed, before or 0.0) if known.asked else now - known.since
-        known.seconds = taken if before is None else before + _MEMORY * (taken - before)
+        least = (
+            _FIRST_WAIT / _MEANS if known.seconds is None else known.seconds
+        )  # what is waited for is four times that
+        if known.asked:
+            known.doubtful = 0 if computed > least else known.doubtful + 1
+            taken = max(computed, least)
+        else:
+            known.doubtful, taken = 0, now - known.since
+        known.seconds = taken if known.seconds is None else least + _MEMORY * (taken - least)
 
     def exchanged(self, worker: int, answers: int, seconds: float, since: float | None) -> None:
         """A worker has answered several assignments, all of them usable, and has the next one since then, if any.
@@ -213,7 +223,7 @@ class Lifecycle:
         before = seconds if known.seconds is None else known.seconds
         known.seconds = seconds + (before - seconds) * (1 - _MEMORY) ** answers
         self.usable(worker)
-        known.asked, known.since = 0, since
+        known.asked, known.doubtful, known.since = 0, 0, since
         known.state, known.assignments = (State.READY, 0) if since is None else (State.COMPUTING, 1)
 
     def usable(self, worker: int) -> None:
@@ -240,7 +250,7 @@ class Lifecycle:
                 known.state, known.since = State.GIVEN_UP, None
                 return Abandon(fault, details, diverged=True)
         known.faults += not (self._policy.elastic and kind == "died")
-        known.assignments, known.asked, known.heartbeat = 0, 0, None
+        known.assignments, known.asked, known.doubtful, known.heartbeat = 0, 0, 0, None
         if known.faults <= self._policy.restarts:
             known.state, known.since = State.STARTING, now
             known.incarnation += 1
@@ -262,7 +272,8 @@ class Lifecycle:
     def overdue(self, now: float) -> list[int]:
         """The workers whose answer is to be asked for again: either it has got lost, or the question has.
 
-        The first time after four times what answers took on average, then after twice as long, and so on.
+        The first time after four times what answers took on average, then after twice as long, and so on. See also
+        :meth:`timed`.
         """
         late = []
         for number, worker in enumerate(self._workers):
@@ -310,6 +321,7 @@ class Lifecycle:
     def _wait(self, worker: _Worker) -> float:
         """Seconds after which an answer is asked for again."""
         wait = _FIRST_WAIT if worker.seconds is None or worker.state is State.STARTING else _MEANS * worker.seconds
+        wait *= 2 ** max(0, worker.doubtful - 1)  # one alone was probably lost
         if self._policy.patience is not None:
             wait = min(wait, self._policy.patience / 2**_OFTEN)
         return float(max(wait, LEAST_WAIT) * 2**worker.asked)
