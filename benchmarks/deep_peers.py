@@ -19,13 +19,15 @@ chosen by ``--choose``, which scores each on 5,000 training images that it holds
 
 import argparse
 import copy
+import json
 import sys
 import time
 import types
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,7 +45,7 @@ FEW = 200
 """The test images on which also the slowest predictions are scored."""
 SCORES = ("nll", "calibration_error", "accuracy")
 TEXT = """
-The classifier of posteriors' README (784–200–200–10, ReLU, prior N(0, 1) on each of its {parameters:,} weights) on
+The classifier of posteriors' README (784–200–200–10, ReLU, prior N(0, 1) on each of its 199,210 weights) on
 {source}, {seeds} seeds, {gradients:,} gradients of minibatches of 64 for every method; Laplace approximations read all
 data once more, and samplers of the last layer make as many updates again on cached features. Seconds are the
 processor's, of one thread, from the first gradient to the last prediction, including training. Mean ± 95 % (Student's t
@@ -333,6 +335,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A classifier by posteriors, laplace-torch and stalegrad.")
     parser.add_argument("--gradients", type=int, default=2_000)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--combine", nargs="+", metavar="FILE", help="report the seeds of several JSON files together")
     parser.add_argument("--test", type=int, default=10_000, help="images that are scored")
     parser.add_argument("--train", type=int, default=60_000, help="images that are learnt")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
@@ -365,7 +369,7 @@ def choose(given: argparse.Namespace, data: images.Images, console: Console) -> 
         ("stalegrad, SGHMC, last layer", "last", (0.003, 0.01, 0.03)),
     ]
     for method, name, values in grid:
-        for value in values:
+        for value in values if method in given.methods else ():
             row = measured(method, replace(task, rates=replace(task.rates, **{name: value})))
             console.print(f"{method}, {name} = {value:g}: NLL {row['nll']:.4f}, {row['seconds']:.1f} s")
 
@@ -373,6 +377,11 @@ def choose(given: argparse.Namespace, data: images.Images, console: Console) -> 
 def main() -> None:
     """Measure and report."""
     given = arguments()
+    found: dict[str, list[dict[str, Any]]]
+    if given.combine:
+        found, source = combined(given.combine)
+        report(found, source, given, len(next(iter(found.values()))))
+        return
     cores.one_core()
 
     import torch
@@ -386,29 +395,43 @@ def main() -> None:
     for method in given.methods:  # compilation and first touches
         if "laplace" not in method:
             METHODS[method](warm)
-    found: dict[str, list[dict[str, Any]]] = {method: [] for method in given.methods}
-    for seed in range(given.seeds):
+    found = {method: [] for method in given.methods}
+    for done in range(given.seeds):
+        seed = given.first_seed + done
         _TRAINED.clear()
         task = task_of(data, given, seed, held_out=False)
         for method in given.methods:
             found[method].append(measured(method, task))
             row = found[method][-1]
             console.print(f"seed {seed}, {method}: {row['seconds']:.1f} s, NLL of the first {row['nll_few']:.4f}")
-    parameters = sum(p.numel() for p in warm.network().parameters())
+        report(found, data.source, given, done + 1)  # what is interrupted has the seeds that are done
+
+
+def combined(files: Sequence[str]) -> tuple[dict[str, list[dict[str, Any]]], str]:
+    """The figures of all files, one after the other, and what their data were."""
+    documents = [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
+    methods = [document["figures"]["methods"] for document in documents]
+    found = {name: [row for each in methods for row in each[name]] for name in methods[0]}
+    return found, documents[0]["settings"]["data"]
+
+
+def report(found: dict[str, list[dict[str, Any]]], source: str, given: argparse.Namespace, seeds: int) -> None:
+    """Tables, bar and JSON of so many seeds."""
     best = f"{best_said(found, 'nll', 'all test images')} {best_said(found, 'nll_few', f'the first {FEW}')}"
-    text = TEXT.format(parameters=parameters, source=data.source, best=best, few=FEW, **vars(given))
-    result = Result("A classifier beside posteriors and laplace-torch", text, {"data": data.source, **vars(given)})
+    settings = {"data": source, **vars(given), "seeds": seeds}
+    text = TEXT.format(source=source, best=best, few=FEW, gradients=given.gradients, seeds=seeds)
+    result = Result("A classifier beside posteriors and laplace-torch", text, settings)
     keys = ("seconds", *SCORES, "nll_few")
     rows = [[method, *(_shown(key, [row[key] for row in found[method]]) for key in keys)] for method in found]
     result.table(
-        f"MNIST classifier, {given.gradients:,} gradients, {given.seeds} seeds ({data.source})",
+        f"MNIST classifier, {given.gradients:,} gradients, {seeds} seeds ({source})",
         ["", "processor seconds", "NLL", "calibration error", "accuracy", f"NLL, first {FEW}"], rows,
     )  # fmt: skip
     ours, theirs = "stalegrad, SGHMC", "posteriors, SGHMC"
     if {ours, theirs} <= set(found):
         seconds = [float(np.median([row["seconds"] for row in found[name]])) for name in (ours, theirs)]
         result.bars.append(Bar("Seconds of the same SGHMC, beside posteriors", *seconds, 1.0, at_least=False, unit="s"))
-    result.figures["rates"] = vars(Rates())
+    result.figures["rates"] = asdict(Rates())
     result.figures["methods"] = found
     result.finish(given.json)
 
