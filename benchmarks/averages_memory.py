@@ -139,7 +139,6 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         "seconds": time.monotonic() - begun, "processor_seconds": time.process_time() - busy,
         "megabytes_before": before, "tenths": tenths(watcher.seen, made), "kept_draws_megabytes": 4e-6 * n * made,
         "nll": nll(p, labels), "nll_of_the_prior": float(np.log(2)), "nll_of_the_truth": oracle,
-        "seen": watcher.seen[:: max(1, len(watcher.seen) // 200)],
     }  # fmt: skip
 
 
@@ -173,7 +172,7 @@ def main() -> None:
     for row in rows:
         table.add_row(f"{row['draws']:,.0f}", f"{row['least']:.1f}", f"{row['most']:.1f}", f"{row['looks']}")
     console.print(table)
-    console.print({key: value for key, value in result.items() if key not in ("tenths", "seen")})
+    console.print({key: value for key, value in result.items() if key != "tenths"})
     harness.write_json(result, given.json)
 
 

@@ -135,7 +135,7 @@ def test_without_torch_the_extra_is_named(monkeypatch):
     [
         (
             X[:, :3],
-            r"X=.*is nothing that the module can be applied to \(RuntimeError: .*as they were in data, without y",
+            r"(?s)X=.*is nothing that the module can be applied to \(RuntimeError: .*as they were in data, without y",
         ),
         ((X, CLASSES), r"(?s)X=.*is nothing that the module can be applied to \(TypeError"),
         (Pairs(), r"X=.*is a Pairs\. .*torch\.stack"),
