@@ -58,10 +58,10 @@ weights are made for the first {few} test images only, and its seconds are of th
 class Rates:
     """Learning rates, as ``--choose`` found them."""
 
-    adam: float = 1e-3
-    vi: float = 1e-3
-    vi_log_sd: float = -3.0
-    sghmc: float = 0.01
+    adam: float = 0.003
+    vi: float = 0.003
+    vi_log_sd: float = -5.0
+    sghmc: float = 0.03
     last: float = 0.01
 
 
