@@ -249,7 +249,7 @@ def measured(name: str, seconds: float, client: Client) -> list[dict[str, Any]]:
     while time.perf_counter() + length < ends or not runs:
         order = [0, 1, EAGER] * (STRETCHES // 3)
         shuffled.shuffle(order)
-        runs.append(watched(potential, settings, int(3 * rate * length), client, order))
+        runs.append(watched(potential, settings, int(10 * rate * length), client, order))
         rates = [s["rate"] for s in runs[-1]["stretches"]]
         rate = statistics.median(rates) if rates else 3 * rate  # it was over before anything was seen
         print(name, " ".join(f"{s['looks']}:{s['rate']:,.5g}" for s in runs[-1]["stretches"]), flush=True)

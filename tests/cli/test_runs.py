@@ -156,6 +156,13 @@ class TestResume:
         (call,) = kept.calls
         assert (call["engine"], call["potential"].n_data) == (Threads(), 1000)
 
+    def test_a_run_that_no_file_described_says_what_to_type(self, kept):
+        kept.infos[Path("runs/job").resolve()].job = None
+        status, _, error = invoke("resume", "runs/job")
+        assert status == 1
+        assert "\n  stalegrad resume runs/job --model module:function\n" in str(error)
+        assert not kept.calls
+
     def test_the_address_of_a_cluster(self, kept):
         at = ("--address", "127.0.0.1:6379")
         assert invoke("resume", "runs/job", "--engine", "ray", *at)[0] == 0

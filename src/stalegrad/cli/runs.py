@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ import typer
 import stalegrad
 from stalegrad._internal.errors import ArgumentError, GradientError, StalegradError, StoreError
 from stalegrad.analysis.diagnostics.evidence import MODEL_WANTED
+from stalegrad.analysis.diagnostics.findings import Findings
 from stalegrad.cli.common import console, page_options, say, written
 from stalegrad.engines import Engine
 from stalegrad.engines.tables import ENGINES, engine_from_table
@@ -129,6 +131,14 @@ def resume(
     from stalegrad.runs.store import inspect
 
     job = _job(inspect(folder).job)
+    if job is None and model is None:
+        where = shlex.quote(str(_short(folder)))
+        raise StoreError(
+            f"{folder} was begun by a Python program and not by a job file, so that it does not say how to make its "
+            "model. Name a function without arguments that makes it:\n"
+            f"  stalegrad resume {where} --model module:function\n"
+            "where module.py is a file in this folder, and function() returns the potential that the run was made with"
+        )
     chosen = _engine(job, engine, address)
     if chosen is not None:
         chosen.begin()
@@ -209,8 +219,8 @@ def show(
             json.dumps({**screens.plain_info(info), "summary": summary.table(), "diagnosis": diagnosis}, indent=1)
         )
     else:
-        said = screens.no_draws(info) if findings is None else str(findings)
-        screens.show(console, info, summary, said.replace(MODEL_WANTED, "needs the model: give --model job"))
+        said = screens.no_draws(info) if findings is None else str(_by_command(findings, info.job))
+        screens.show(console, info, summary, said)
 
 
 def list_runs(
@@ -318,7 +328,8 @@ def _finish(folder: Path, sampling: Callable[[], Run], potential: Potential | No
         raise
     info, findings = inspect(folder), ""  # unless it is quiet the sampling has printed them
     if quiet:
-        findings = str(_findings(result, potential)) if min(info.draws) else screens.no_draws(info)
+        found = _by_command(_findings(result, potential), info.job) if min(info.draws) else None
+        findings = screens.no_draws(info) if found is None else str(found)
     screens.show(console, info, summarise(result), findings)
     say(f"\nThe run is in {where}. Next:")
     for command, what in _NEXT.items():
@@ -358,8 +369,14 @@ def _load_draws(folder: Path) -> Run:
     return _load(folder)
 
 
-def _findings(result: Run, potential: Potential | None = None) -> Any:
+def _findings(result: Run, potential: Potential | None = None) -> Findings:
     return result.diagnose(potential)
+
+
+def _by_command(findings: Findings, job: Any) -> Findings:
+    """The same with what can be typed, where a check says what a program would have to give."""
+    give = f"needs the model: stalegrad show --model {'module:function' if _job(job) is None else 'job'}"
+    return replace(findings, skipped={name: why.replace(MODEL_WANTED, give) for name, why in findings.skipped.items()})
 
 
 def _free(place: Path) -> Path:

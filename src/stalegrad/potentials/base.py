@@ -121,6 +121,11 @@ class Potential(ABC):
         """Draws of θ, (…, n), as named variables, each (…, its shape). Models with constrained parameters transform."""
         return split(draws, self.layout)
 
+    @property
+    def is_network(self) -> bool:
+        """Whether its weights have no meaning of their own, so that it is judged by its :meth:`predictions`."""
+        return False
+
     def predictions(self, rows: int) -> Callable[[Array], Array] | None:
         """What the model predicts for at most so many of its own data, as a function of θ; None if it does not say.
 

@@ -30,6 +30,7 @@ class ModelFacts:
         layout: the named pieces of θ with their shapes.
         gradient_norm: of the first minibatch gradient at the start, which tells data apart that have the same size;
             None where it was not computed.
+        is_network: whether its runs are judged by what it predicts, and not by θ.
     """
 
     type: str
@@ -40,6 +41,7 @@ class ModelFacts:
     scheme: str
     layout: Mapping[str, tuple[int, ...]]
     gradient_norm: float | None = None
+    is_network: bool = False
 
     @classmethod
     def of(cls, potential: Potential, start: Array | None = None) -> Self:
@@ -51,12 +53,13 @@ class ModelFacts:
         return cls(
             type=type(potential).__name__, size=potential.size, dtype=potential.dtype.name, n_data=potential.n_data,
             batch_size=potential.batch_size, scheme=potential.minibatches.scheme, layout=dict(potential.layout),
-            gradient_norm=norm,
+            gradient_norm=norm, is_network=potential.is_network,
         )  # fmt: skip
 
     def table(self) -> Table:
         """The facts in types that JSON has; :meth:`from_table` reads them."""
-        return {**asdict(self), "layout": {name: list(shape) for name, shape in self.layout.items()}}
+        table = {**asdict(self), "layout": {name: list(shape) for name, shape in self.layout.items()}}
+        return {name: value for name, value in table.items() if name != "is_network" or value}
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], path: str = "model") -> Self:
@@ -70,6 +73,8 @@ class ModelFacts:
         float_dtype(f"{path}.dtype", facts["dtype"])
         if (norm := facts["gradient_norm"]) is not None and not isinstance(norm, int | float):  # it may be infinite
             raise ArgumentError(f"{path}.gradient_norm", norm, "is not a number", "Give one, or None.")
+        if not isinstance(facts["is_network"], bool):
+            raise ArgumentError(f"{path}.is_network", facts["is_network"], "is not true or false", "Give one of them.")
         layout = _layout(facts["layout"], f"{path}.layout", facts["size"])
         return cls(**{**facts, "layout": layout})
 
@@ -158,8 +163,9 @@ def _whole(cls: type, table: Any, path: str) -> Table:
     """The fields of a table, all of which must be there."""
     names = [f.name for f in fields(cls)]
     check_table(table, path, f"It has: {', '.join(names)}.")
-    optional = {f.name: f.default for f in fields(cls) if f.name == "warmup"}  # runs without one do not mention it
+    # Runs without a warm-up do not mention it, nor models that are no networks that they are none.
+    optional = {f.name: f.default for f in fields(cls) if f.name in ("warmup", "is_network")}
     for name in names:
         if name not in table and name not in optional:
             raise ArgumentError(path, table, f"has no {name}", f"It has: {', '.join(names)}.")
-    return {name: table.get(name) if name in optional else table[name] for name in names}
+    return {name: table.get(name, optional[name]) if name in optional else table[name] for name in names}

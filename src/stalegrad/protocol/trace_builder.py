@@ -9,6 +9,7 @@ from stalegrad.protocol.chain_trace import COLUMNS, ChainTrace, unchecked
 
 _ROW = np.dtype([(name, column.dtype) for name, column in COLUMNS.items()])
 _BLOCK = 512  # rows that displays see in a row, if they cannot see all
+_FEWEST_BLOCKS, _SHORTEST = 8, 32  # of them where few rows are wanted, unless they were shorter than that
 _PACK = Struct("=" + "".join(column.dtype.char.replace("l", "q") for column in COLUMNS.values())).pack
 
 
@@ -90,11 +91,11 @@ def _blocks(first: int, end: int, most: int) -> list[tuple[int, int]]:
     """At most so many of the numbers in [first, end), in a few blocks that are evenly spread, the last one at the end.
 
     >>> _blocks(0, 10, 20), _blocks(0, 1000, 64)
-    ([(0, 10)], [(936, 1000)])
+    ([(0, 10)], [(468, 500), (968, 1000)])
     """
     if end - first <= most:
         return [(first, end)] if end > first else []
-    count = max(1, most // _BLOCK)
-    ends = [first + (end - first) * (k + 1) // count for k in range(count)]
-    block = most // count
-    return [(max(first, last - block), last) for last in ends]
+    count = max(1, most // _BLOCK, min(_FEWEST_BLOCKS, most // _SHORTEST))
+    ends = [first + (end - first) * k // count for k in range(count + 1)]
+    sizes = [most * (k + 1) // count - most * k // count for k in range(count)]
+    return [(max(before, last - size), last) for before, last, size in zip(ends, ends[1:], sizes, strict=False)]

@@ -325,7 +325,7 @@ def _refuse_another_run(info: Info, prepared: Prepared, but: tuple[str, ...] = (
         f"{what}.{name} is {new!r}, was {old!r}"
         for what, before, after in pairs
         for name in {**before, **after}
-        if name not in but and not _same(old := before.get(name), new := after.get(name))
+        if name not in (*but, "is_network") and not _same(old := before.get(name), new := after.get(name))
     ]
     if differences:
         other_step = "; another step size is resume's own argument, step_size=…"

@@ -323,6 +323,28 @@ class TestNetworks:
         assert "R-hat of at 0" in {each.name: each.what for each in findings.measurements}["R-hat"]
         assert not {"R-hat", "modes"} & set(findings.names)
 
+    def test_without_the_model_nothing_is_said_of_their_weights(self, model):
+        kernel = sg.SGHMC.from_sgd(lr=0.01, momentum=0.9, n_data=40)
+        run = sampled(model, kernel, steps=400)
+        findings = run.diagnose()
+        assert not {"arrival", "R-hat", "modes", "effective draws", "scales"} & set(findings.names), str(findings)
+        assert "needs the model: give potential=" in findings.skipped["R-hat"]
+        assert "weights of a network mean little" in findings.skipped["arrival"]
+        assert not findings.recommendation or findings.recommendation.kernels
+
+    def test_what_is_recommended_has_their_kernel(self, model):
+        """The steps are far too short, so that predictions creep: elsewhere a warm-up is the remedy."""
+        kernel = sg.SGHMC.from_sgd(lr=1e-5, momentum=0.9, n_data=40)
+        run = sampled(model, kernel, steps=400)
+        findings = run.diagnose(model)
+        assert "arrival" in findings.names, str(findings)
+        advised = findings.recommendation
+        assert not advised.warmup
+        assert advised.kernels[0].friction == kernel.friction
+        assert (advised.settings["burn_in"], advised.settings["servers"]) == (400, 2)
+        assert advised.settings["steps"] >= 800
+        assert "a burn-in as long as it was" in str(findings)
+
     def test_weights_have_their_names(self):
         layout = {"0.weight": (3, 1), "0.bias": (3,), "2.weight": (1, 3), "2.bias": (1,)}
         assert parameter_names(layout, [2, 4, 8, 9]) == [

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
+from stalegrad.runs.observers import sampler
 from stalegrad.runs.observers.audience import MOST_EVENTS, Audience
 from stalegrad.runs.observers.snapshot import ChainFigures, Happening, Recipe, Snapshot
 from stalegrad.runs.observers.tables import named_observer, observers_from_tables
@@ -272,3 +273,23 @@ def test_a_look_that_fails_is_reported_once(monkeypatch, caplog):
     caplog.set_level(logging.WARNING)
     assert sampled(Notes()).draws.shape == (1, 40, 3)
     assert caplog.text.count("the run could not be looked at, and goes on") == 1
+
+
+class ManyRows:
+    """A source that has as many chains as one likes, each with a million rows a look, and notes what is asked for."""
+
+    workers = 1
+
+    def __init__(self, servers):
+        self.servers, self.asked = servers, []
+
+    def rows(self, chain, since, most):
+        self.asked.append(most)
+        return since + 1_000_000, None
+
+
+@pytest.mark.parametrize(("servers", "each"), [(1, 16_384), (4, 4_096), (1000, 256)])
+def test_what_a_look_takes_does_not_grow_with_the_number_of_chains(servers, each):
+    source = ManyRows(servers)
+    sampler.Sampler(source)._look_at_rows()
+    assert source.asked == [each] * servers

@@ -176,7 +176,7 @@ def _circumstances(evidence: Evidence) -> Circumstances:
     return Circumstances(
         evidence.settings, evidence.kernels, tuple(evidence.steps.tolist()) if evidence.kernels else (),
         None if model is None else partial(batch_size_for, model), 0 if model is None else model.n_data,
-        room, evidence.warmed,
+        room, evidence.warmed, evidence.is_network,
     )  # fmt: skip
 
 

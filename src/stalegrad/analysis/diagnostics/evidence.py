@@ -103,8 +103,11 @@ class Evidence:
         """What decides whether the run is to be trusted: test functions and predictions, or else the parameters.
 
         The weights of a network may be permuted and rescaled without any change of what it says. So where it is known
-        what the draws are for, weights are reported and not judged.
+        what the draws are for, weights are reported and not judged; and where it is not, because the model of a network
+        is not at hand, nothing is.
         """
+        if self.is_network and self.potential is None and not self.functions:
+            raise NotChecked(f"weights of a network mean little, and to judge what it predicts {MODEL_WANTED}")
         found = []
         for name, phi in self.functions.items():
             flat = phi.reshape(*phi.shape[:2], -1)
@@ -123,6 +126,12 @@ class Evidence:
     def judges_weights(self) -> bool:
         """Whether parameters are judged themselves."""
         return self.judged[0] is self.weights
+
+    @property
+    def is_network(self) -> bool:
+        """Whether the model is known to be one whose weights have no meaning of their own."""
+        record = self.trace.record
+        return self.predictions is not None or (record is not None and record.model.is_network)
 
     def need_weights(self) -> Quantities:
         """The parameters, where they are judged and have arrived."""

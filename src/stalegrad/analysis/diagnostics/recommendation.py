@@ -6,6 +6,8 @@ all of them at once:
 
 - **model first**: where the posterior's shape is the trouble, no setting helps; the model is to be rewritten, and what
   is sampled then is another chain, so that nothing is carried over but the number of workers and chains.
+- **networks keep their kernel**: they have no mode and too many weights for coordinates, and their steps are those that
+  they are trained with. What asks for coordinates elsewhere asks there for a longer run of the same, ten times at most.
 - **coordinates next**: a chain that has not arrived, or scales that differ too much, ask for a kernel whose numbers the
   warm-up finds, with coordinates in which all directions are alike. No step size is recommended beside it.
 - **otherwise numbers**: the largest step that all findings allow. Noise of minibatches goes as h/J: up to half of the
@@ -15,7 +17,7 @@ all of them at once:
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import ceil, floor, log10
 from typing import Any
 
@@ -153,6 +155,7 @@ class Circumstances:
         n_data: N, more than which no minibatch can have.
         room: how many times as long a step could be by theory; None if that is not known.
         warmed: whether the run's coordinates are those of a warm-up already.
+        network: whether the model is a network, whose kernel is kept.
     """
 
     settings: Settings
@@ -162,6 +165,7 @@ class Circumstances:
     n_data: int = 0
     room: Callable[[], float | None] = lambda: None
     warmed: bool = False
+    network: bool = False
 
 
 def joint(advice: Sequence[Advice], about: Circumstances) -> Recommendation | None:
@@ -169,6 +173,8 @@ def joint(advice: Sequence[Advice], about: Circumstances) -> Recommendation | No
     advice = [each for each in advice if each != NOTHING]
     if not advice:
         return None
+    if about.network and about.kernels:
+        advice = [replace(each, warmup=False, longer=min(each.longer, LONGEST)) for each in advice]
     model = " ".join(dict.fromkeys(each.model for each in advice if each.model))
     bounds = [each.max_staleness for each in advice if each.max_staleness is not None]
     kept: dict[str, Any] = {

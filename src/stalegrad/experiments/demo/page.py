@@ -87,8 +87,9 @@ def _speed(numbers: dict[str, Any], pictures: dict[str, Versions]) -> str:
         "speed", "1. Workers help",
         markup.paragraph(
             "One chain samples the posterior of a regression with 60 weights. With two workers its gradients are one "
-            f"update old, and {speed['speedup']:.2f} times as many come in: equal precision in "
-            f"{1 / speed['speedup']:.0%} of the time."
+            f"update old, and {speed['speedup']:.2f} times as many come in: the same Monte Carlo error in "
+            f"{1 / speed['speedup']:.0%} of the time. (What is left however long a run is, the bias of steps, "
+            "minibatches and old gradients, is seen in φ̂, and is the subject of part 2.)"
         ),
         markup.table(table),
         _picture(pictures, "speed", "φ̂ and the error of posterior means against the clock, for one and two workers",

@@ -76,6 +76,11 @@ class _FromLoader(Potential):
         """Of the loaded model."""
         return self._potential.variables(draws)
 
+    @property
+    def is_network(self) -> bool:
+        """Of the loaded model."""
+        return self._potential.is_network
+
     def predictions(self, rows: int) -> Callable[[Array], Array] | None:
         """Of the loaded model."""
         return self._potential.predictions(rows)

@@ -58,6 +58,11 @@ class Wrapper(Potential):
         """Named variables as the model within has them."""
         return self.potential.variables(draws)
 
+    @property
+    def is_network(self) -> bool:
+        """Whether the model within is one."""
+        return self.potential.is_network
+
     def predictions(self, rows: int) -> Callable[[Array], Array] | None:
         """What the model within predicts for its own data."""
         return self.potential.predictions(rows)

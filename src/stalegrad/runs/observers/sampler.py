@@ -19,7 +19,8 @@ from stalegrad.runs.observers.snapshot import ChainFigures, FunctionFigures, Hap
 from stalegrad.runs.observers.stability import Stability
 
 ROWS = 1 << 14
-"""Rows of a chain's trace that are looked at each time; of more, some that are evenly spread."""
+"""Rows of all chains' traces that are looked at each time; of more, some that are evenly spread."""
+_FEWEST_ROWS = 256  # of a chain, however many there are
 _LATELY = 5.0  # seconds, for speeds
 
 log = logging.getLogger("stalegrad")
@@ -110,6 +111,7 @@ class Sampler:
         self.bins = TraceBins(source.servers, source.workers)
         self.histories = {"progress": History(), "functions": History()}
         self._seen = [0] * source.servers
+        self._rows = max(ROWS // max(source.servers, 1), _FEWEST_ROWS)  # of a chain, each time
         self._marks: deque[tuple[float, int]] = deque()  # when there were how many gradients
         self._number, self._noted = 0, nan
         self._looking = threading.Lock()
@@ -146,7 +148,7 @@ class Sampler:
     def remember(self, past: Source) -> None:
         """Put the rows of earlier sessions into the pictures, before the first look at the present one."""
         for chain in range(past.servers):
-            total, rows = past.rows(chain, 0, ROWS)
+            total, rows = past.rows(chain, 0, self._rows)
             if rows is not None and chain < self.source.servers:
                 self.bins.add(chain, rows, total)
         chains, _ = past.chains(), past.functions()
@@ -189,7 +191,7 @@ class Sampler:
     def _look_at_rows(self) -> None:
         """Take over rows that have come."""
         for chain in range(self.source.servers):
-            total, rows = self.source.rows(chain, self._seen[chain], ROWS)
+            total, rows = self.source.rows(chain, self._seen[chain], self._rows)
             if rows is not None and total > self._seen[chain]:
                 self.bins.add(chain, rows, total - self._seen[chain])
                 self._seen[chain] = total

@@ -31,11 +31,14 @@ def check_arrival(evidence: Evidence) -> tuple[Measurement, Finding | None]:
     count = sum(moving for moving, *_ in travels)
     others = f"; so did {count - 1:,} more of {len(travels):,} quantities" if count > 1 else ""
     measured = Measurement("arrival", distance, FAR, f"{way} and has not stopped{others}")
+    remedy = "Start where the posterior is, in coordinates in which no direction is a long way."
+    if evidence.is_network:
+        remedy = "Keep no draws before where this run has ended: a burn-in as long as it was."
     return measured, Finding(
         measured,
         "serious",
         "The chain has not reached the posterior. Averages and spreads are of the way there, and have no standard "
         "errors.",
-        "Start where the posterior is, in coordinates in which no direction is a long way.",
-        Advice(warmup=True),
+        remedy,
+        Advice(warmup=True, burn_in=evidence.settings.steps),
     )

@@ -105,12 +105,16 @@ def _judged(evidence: Evidence, ess: float, name: str) -> tuple[Measurement, Fin
 def _longer(evidence: Evidence, ess: float) -> tuple[Advice, str]:
     """More steps where they would help: where the draws wanted can be had in ten times the updates."""
     if not evidence.arrived:
+        if evidence.is_network:
+            return NOTHING, "First of all they have to arrive."
         return Advice(warmup=True), "More of the same is no remedy: the chains have not arrived."
     if evidence.draws.shape[1] >= FEWEST_DRAWS and farthest_modes(evidence)[0] > MODES_APART:
         return NOTHING, "More steps do not help: the chains sit in different modes."
     longer = _RESERVE * _wanted(evidence) / max(ess, 1.0)
     if longer > LONGEST:
         words = f"Some {longer:.2g} times the updates would be needed: no remedy, but other coordinates are one."
+        if evidence.is_network:
+            words = f"Some {longer:.2g} times the updates would be needed; ten times show whether it gets there."
         return Advice(longer=longer, warmup=True), words
     longer = max(longer, _RESERVE)
     return Advice(longer=longer), f"Some {longer:.2g} times the draws would be enough."

@@ -158,6 +158,11 @@ class TorchPotential(Potential):
             self._output(module, mapped(lambda t: t[:2], blocks[0]))  # what does not fit is refused now
         return self._predictive(blocks, self._loss.distribution if predict is None else predict)
 
+    @property
+    def is_network(self) -> bool:
+        """Its weights may be permuted, and rescaled, without any change of what it says."""
+        return True
+
     def predictions(self, rows: int) -> Callable[[Array], Array] | None:
         """What the module predicts for at most so many of its data, evenly chosen, as :meth:`predict` has it."""
         chosen = np.unique(np.linspace(0, self.n_data - 1, min(rows, self.n_data)).astype(np.int64))
