@@ -12,6 +12,7 @@ from rich.console import Console
 from stalegrad._internal.numbers_file import write_numbers
 from stalegrad.engines import available_cores
 from stalegrad.experiments.demo import pictures, speed, staleness, survival
+from stalegrad.experiments.demo.compiling import compile_first
 from stalegrad.experiments.demo.page import page
 from stalegrad.experiments.demo.task import Exact, Settings, model
 from stalegrad.experiments.demo.terminal import show
@@ -44,6 +45,7 @@ def demonstrate(settings: Settings, out: Path, *, console: Console | None = None
         def report(what: str) -> None:
             status.update(f"{what}…")
 
+        compile_first(potential, settings, out)
         fast = speed.measure(potential, exact, settings, report)
         stale = staleness.measure(potential, exact, settings, report)
         survived = survival.measure(potential, settings, out, report)

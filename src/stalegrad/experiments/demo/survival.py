@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from stalegrad._internal.errors import StalegradError
+from stalegrad._internal.types import Array
 from stalegrad.experiments.demo.task import Settings
 from stalegrad.potentials import Linear
 from stalegrad.runs.replay import replay
@@ -26,7 +27,6 @@ WORKER_DIES, RUN_DIES = 0.1, 0.4
 """Shares of the updates after which each is killed, as soon as the store has them."""
 _PATIENCE = 300.0  # seconds for a share of the run to be done
 _WORKERS = 2
-_FIRST = 100  # updates, before which code is compiled: the clock of the picture starts there
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +43,9 @@ def measure(potential: Linear, settings: Settings, out: Path, report: Callable[[
     settings = replace(settings, steps=max(1000, settings.steps // 2))
     store = out / "run"
     shutil.rmtree(store, ignore_errors=True)
-    job = out / "job.toml"
-    job.write_text(_job(settings), encoding="utf-8")
     report("a run with workers in processes of their own")
-    command = [sys.executable, "-m", "stalegrad", "run", str(job), "--store", str(store), "--no-progress"]
     with (out / "run.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command(settings, out, store), stdout=log, stderr=subprocess.STDOUT)
     moments, killed_worker = dict[str, float](), None
     try:
         if _wait(process, store, WORKER_DIES, settings):
@@ -77,9 +74,25 @@ def measure(potential: Linear, settings: Settings, out: Path, report: Callable[[
         "gradients": len(run.trace.chains[0]),
         "replayed": bool(np.array_equal(np.asarray(run.draws), again.draws)),
     }
-    times = np.asarray(run.trace.chains[0].updates().time)
-    time_of = np.maximum(times - times[min(_FIRST, len(times) - 1)], 0.0)
-    return Survival(time_of, {name: float(at) for name, at in moments.items()}, numbers)
+    seconds = since_at_work(np.asarray(run.trace.chains[0].updates().time))
+    return Survival(seconds, {name: float(at) for name, at in moments.items()}, numbers)
+
+
+def since_at_work(times: Array) -> Array:
+    """Seconds since the longest pause among the first tenth of the updates: until then code is loaded or compiled.
+
+    >>> since_at_work(np.array([1.0, 5.0, *np.arange(5.5, 20.0, 0.5)]))[:4].tolist()
+    [0.0, 0.0, 0.5, 1.0]
+    """
+    first = max(len(times) // 10, 2)
+    return np.maximum(times - times[int(np.argmax(np.diff(times[:first]))) + 1], 0.0)
+
+
+def command(settings: Settings, out: Path, store: Path) -> list[str]:
+    """That of the run, whose job file is written."""
+    job = out / "job.toml"
+    job.write_text(_job(settings), encoding="utf-8")
+    return [sys.executable, "-m", "stalegrad", "run", str(job), "--store", str(store), "--no-progress"]
 
 
 def _job(settings: Settings) -> str:
