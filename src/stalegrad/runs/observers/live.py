@@ -25,6 +25,7 @@ from stalegrad.runs.progress import DrawsInMemory, RunningAverages
 from stalegrad.runs.spaced_values import SpacedValues
 
 _SPARE = 100  # times as many gradients a run must have made before some are spent on its curvature
+_REST = 250  # times as long as a loss takes, until the next: of a network it is a pass through it, on cores of workers
 
 
 class LiveSource:
@@ -73,7 +74,7 @@ class LiveSource:
         self._values, self._looked = [SpacedValues() for _ in statuses], [0] * len(statuses)
         self._faults, self._saved = [0] * len(statuses), list(commits())
         self._waiting: list[Happening] = []
-        self._last_loss = nan
+        self._last_loss, self._loss_due = nan, 0.0
 
     def seconds(self) -> float:
         """The seconds of the run until now."""
@@ -139,13 +140,17 @@ class LiveSource:
         return largest_curvature(potential, point[None], gradients=GRADIENTS).value
 
     def loss(self) -> float:
-        """The loss of a minibatch at the last draw."""
+        """The loss of a minibatch at the last draw; if it takes long, that of a few looks before."""
+        begun = time.monotonic()
+        if begun < self._loss_due:
+            return self._last_loss
         for s in range(self.servers):
             _, draws = self._draws_in_memory(s, False)
             if len(draws):
                 indices = self._model.minibatches.draw_outside_run(0, self._looked[s] + len(draws))
                 loss = self._model.minibatch_loss(np.ascontiguousarray(draws[-1]), indices)
                 self._last_loss = nan if loss is None else float(loss)
+                self._loss_due = begun + _REST * (time.monotonic() - begun)
                 return self._last_loss
         return nan
 
