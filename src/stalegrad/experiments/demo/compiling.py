@@ -2,17 +2,21 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 from stalegrad.engines.threads.compiled_server import WORTH_COMPILING
-from stalegrad.experiments.demo import survival
-from stalegrad.experiments.demo.task import Settings
+from stalegrad.experiments.demo.staleness import KINDS
+from stalegrad.experiments.demo.task import Settings, model
 from stalegrad.potentials import Linear
 from stalegrad.runs.sample import sample
 
+_BESIDE = "import sys; from stalegrad.experiments.demo.compiling import compile_beside; compile_beside(*sys.argv[1:])"
+
 
 def compile_first(potential: Linear, settings: Settings, out: Path) -> None:
-    """What threads need, in this process; what processes need, at the same time in the one that needs it.
+    """What gradients as they come need, in this process; all else at the same time in another.
 
     Shorter runs than this compile next to nothing.
     """
@@ -20,15 +24,27 @@ def compile_first(potential: Linear, settings: Settings, out: Path) -> None:
         return
     store = out / "first"
     shutil.rmtree(store, ignore_errors=True)
-    beside = subprocess.Popen(
-        [*survival.command(settings, out, store), "--steps", str(settings.burn_in + 100)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    command = [sys.executable, "-c", _BESIDE, str(store)]
+    beside = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        sample(potential, settings.kernel, steps=WORTH_COMPILING, thin=WORTH_COMPILING // 2, workers=2,
-               engine="threads", progress=False)  # fmt: skip
+        _sample(potential, KINDS["as they are"])
         beside.wait()
     finally:
         beside.kill()
         beside.wait()
         shutil.rmtree(store, ignore_errors=True)
+
+
+def compile_beside(store: str) -> None:
+    """What the run needs that is killed, then what compensated gradients need."""
+    potential, kernel = model(), Settings().kernel
+    sample(potential, kernel, steps=200, workers=2, engine="processes", store=store, progress=False)
+    _sample(potential, KINDS["compensated"])
+
+
+def _sample(potential: Linear, architecture: Any) -> None:
+    """The shortest run that is worth compiling a loop for."""
+    sample(
+        potential, Settings().kernel, steps=WORTH_COMPILING, thin=WORTH_COMPILING // 2, workers=2, engine="threads",
+        architecture=architecture, progress=False,
+    )  # fmt: skip

@@ -43,9 +43,12 @@ def measure(potential: Linear, settings: Settings, out: Path, report: Callable[[
     settings = replace(settings, steps=max(1000, settings.steps // 2))
     store = out / "run"
     shutil.rmtree(store, ignore_errors=True)
+    job = out / "job.toml"
+    job.write_text(_job(settings), encoding="utf-8")
     report("a run with workers in processes of their own")
+    command = [sys.executable, "-m", "stalegrad", "run", str(job), "--store", str(store), "--no-progress"]
     with (out / "run.log").open("wb") as log:
-        process = subprocess.Popen(command(settings, out, store), stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     moments, killed_worker = dict[str, float](), None
     try:
         if _wait(process, store, WORKER_DIES, settings):
@@ -86,13 +89,6 @@ def since_at_work(times: Array) -> Array:
     """
     first = max(len(times) // 10, 2)
     return np.maximum(times - times[int(np.argmax(np.diff(times[:first]))) + 1], 0.0)
-
-
-def command(settings: Settings, out: Path, store: Path) -> list[str]:
-    """That of the run, whose job file is written."""
-    job = out / "job.toml"
-    job.write_text(_job(settings), encoding="utf-8")
-    return [sys.executable, "-m", "stalegrad", "run", str(job), "--store", str(store), "--no-progress"]
 
 
 def _job(settings: Settings) -> str:
