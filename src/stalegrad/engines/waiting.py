@@ -25,6 +25,11 @@ class AdaptiveWait:
         self._ready, self._sleep = ready, sleep
         self._brief = False
 
+    @property
+    def brief(self) -> bool:
+        """Whether the last wait was brief, so that the next one polls first."""
+        return self._brief
+
     def wait(self, *arguments: float) -> bool:
         """Wait once; false if the sleep timed out. What is waited for may still not be there."""
         begun = time.perf_counter_ns()

@@ -78,7 +78,7 @@ def _execute(  # type: ignore[no-untyped-def]
         row, far = coefficients[0 if one_row else b], ahead[0 if one_point else b]
         make_update(
             state, momentum, point, sent, linear, far, gradient, row, seed, chain, first_repeat, version + b, None,
-            False,
+            False, None, False,
         )  # fmt: skip
         if depth > 1:
             points[(first + b + 1) % depth][...] = sent

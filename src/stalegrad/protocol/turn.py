@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from stalegrad._internal.jit import lean
 from stalegrad._internal.types import Array
+from stalegrad.kernels.base import Kernel
 from stalegrad.kernels.fused import has_compiled_update, update, update_given
 from stalegrad.potentials.base import Potential
 from stalegrad.protocol.chain import Chain, Record
@@ -29,7 +30,10 @@ def chain_compiles(chain: Chain, record: Record) -> bool:
 
 
 class CompiledChain(NamedTuple):
-    """What an update needs of a chain: see :func:`make_update`."""
+    """What an update needs of a chain: see :func:`make_update`.
+
+    ``sends_point`` if workers are sent an array of the state, which the update itself can copy to one of them.
+    """
 
     state: Any
     momentum: Any
@@ -39,6 +43,7 @@ class CompiledChain(NamedTuple):
     key: int
     chain: int
     first_repeat: int
+    sends_point: bool
 
     @classmethod
     def of(cls, chain: Chain) -> "CompiledChain":
@@ -46,14 +51,16 @@ class CompiledChain(NamedTuple):
         linear, _ = chain.foresight_rows(1)
         momentum = chain.kernel.momentum(chain.state)
         address = chain.key, chain.chain, chain.first_repeat
-        return cls(chain.state, momentum, chain.present_point, chain.point, linear, *address)
+        sends_point = chain.point is Kernel.point(chain.kernel, chain.state)
+        return cls(chain.state, momentum, chain.present_point, chain.point, linear, *address, sends_point)
 
 
 @lean
 def make_update(  # type: ignore[no-untyped-def]
-    state, momentum, point, sent, linear, ahead, gradient, coefficients, seed, chain, first_repeat, number, noise, made
-):
-    """Update number ``number`` of a chain, and the point that workers are sent after it.
+    state, momentum, point, sent, linear, ahead, gradient, coefficients, seed, chain, first_repeat, number, noise, made,
+    copy, copies,
+):  # fmt: skip
+    """Update number ``number`` of a chain, and the point that workers are sent after it; whether ``copy`` has it, too.
 
     Args:
         state: the kernel's.
@@ -71,17 +78,23 @@ def make_update(  # type: ignore[no-untyped-def]
         number: of the update.
         noise: room for its normals, or None where they are never made before.
         made: whether they are in there.
+        copy: where a worker is sent the point, (R, n), or None.
+        copies: whether the update may write it there.
     """
+    copied = False
     if ahead[2] != 0:
         tame(gradient, ahead[2])
     if linear is not None:
         add_linear(gradient, linear, point, 1)
     if noise is not None and made:
-        update_given(state, gradient, noise, coefficients, seed, chain, first_repeat, number)  # type: ignore[no-untyped-call]
+        copied = update_given(  # type: ignore[no-untyped-call]
+            state, gradient, noise, coefficients, seed, chain, first_repeat, number, copy, copies
+        )
     else:
         update(state, gradient, coefficients, seed, chain, first_repeat, number)  # type: ignore[no-untyped-call]
     if momentum is not None and ahead[1] != 0:
         look_ahead(sent, point, momentum, ahead[0], ahead[1])
+    return copied
 
 
 @lean

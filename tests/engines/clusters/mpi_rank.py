@@ -95,8 +95,10 @@ def hostile(folder):
 def express(folder):
     """Runs whose gradients come so fast that compiled code deals with most of them; in the second some are faulty."""
     from stalegrad.engines.mpi import express as module
+    from stalegrad.engines.mpi import express_worker
+    from stalegrad.engines.waiting import AdaptiveWait
 
-    module.WORTH_COMPILING = module.FIRST = 1
+    module.WORTH_COMPILING = module.FIRST = express_worker.FIRST = 1
     module._BRIEF, module._FEW = sys.maxsize, 0  # whatever else runs here, every arrival counts as fast and worth it
     run_express, dealt_with = module.Express.run, [0]
 
@@ -106,20 +108,33 @@ def express(folder):
         return found
 
     module.Express.run = counted
+    turn_around, turned = express_worker.ExpressWorker.turn_around, [0]
+
+    def counted_turn(self, *arguments):
+        found = turn_around(self, *arguments)
+        turned[0] += found == express_worker.PLAIN
+        return found
+
+    express_worker.ExpressWorker.turn_around = counted_turn
+    AdaptiveWait.brief = property(lambda self: True)
     # compiled before the server loop goes on, which might otherwise be done before
-    module.threading = SimpleNamespace(Thread=lambda target, args, **_: SimpleNamespace(start=lambda: target(*args)))
+    module.threading = express_worker.threading = SimpleNamespace(
+        Thread=lambda target, args=(), **_: SimpleNamespace(start=lambda: target(*args))
+    )
     engine = sg.engines.MPI(everywhere=True)
     for bound, faults in ((None, {}), (1, {}), (None, {700: "raise", 900: "nan", 1100: "nan"})):
-        dealt_with[0] = 0
+        dealt_with[0] = turned[0] = 0
         model = FaultyModel(folder / f"calls-{bound}-{len(faults)}", faults, seconds=0.0)
         run = sg.sample(
             model, KERNEL, steps=3000, thin=3, seed=3, engine=engine, max_staleness=bound, progress=False,
         )  # fmt: skip
+        turned_at_all = sum(world().allgather(turned[0]))
         if world().rank == 0:
             (chain,) = run.trace.chains
             report(
                 kinds=sorted(event.kind for event in run.events), same=replayed(run), steps=chain.steps,
-                twice=chain.applied_twice(), dealt_with=dealt_with[0], counted=run.timing.count - len(chain),
+                twice=chain.applied_twice(), dealt_with=dealt_with[0], turned=turned_at_all,
+                counted=run.timing.count - len(chain),
                 bound=bound is None or bool(chain.updates().staleness.max() <= bound), kept=run.draws.shape[1],
             )  # fmt: skip
 

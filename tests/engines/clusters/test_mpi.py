@@ -71,6 +71,7 @@ def test_gradients_that_come_fast_are_dealt_with_in_compiled_code(tmp_path):
         assert told["same"]
         assert told["bound"]
         assert told["dealt_with"] > 0
+        assert told["turned"] > 0
 
 
 def test_every_architecture_replays_bit_for_bit(tmp_path):

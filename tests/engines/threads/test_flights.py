@@ -31,7 +31,7 @@ class Compiled:
         staleness, accepted = land(self.shared, self.bound, worker)
         self.shared.words[VERSION] += accepted
         self.sent[:] = self.shared.words[VERSION]
-        release(self.shared, self.bound, self.sent)
+        release(self.shared, self.bound, self.sent, worker, False)
         return staleness, accepted
 
     def leave(self, worker):

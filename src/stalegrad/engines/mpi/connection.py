@@ -60,6 +60,10 @@ class Connection:
             self.channel.start(self.receiving)
             self._posted = True
 
+    def mark_posted(self) -> None:
+        """Note that the transfer ``receiving`` was started."""
+        self._posted = True
+
     def mark_received(self) -> None:
         """Note that the transfer ``receiving`` is over."""
         self._posted = False

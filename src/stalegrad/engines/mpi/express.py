@@ -100,11 +100,11 @@ class ExpressLink(Protocol):
         ...
 
 
-_yield_core: Any = types.ExternalFunction("sched_yield", types.int32())
+yield_core: Any = types.ExternalFunction("sched_yield", types.int32())
 
 
 @njit
-def _over(native, request):  # type: ignore[no-untyped-def]
+def over(native, request):  # type: ignore[no-untyped-def]
     """Whether a transfer is over."""
     call_with_three(native.test, request, native.flag.ctypes.data, native.status.ctypes.data)
     return native.flag.view(np.int32)[0] != 0
@@ -144,7 +144,7 @@ def exchange(lanes, native, chain, segment, largest, begun, progress):  # type: 
         found = False
         for worker in range(lanes.shape[0]):
             lane = lanes[worker]
-            if lane[OPEN] == 0 or not _over(native, lane[RECEIVING]):
+            if lane[OPEN] == 0 or not over(native, lane[RECEIVING]):
                 continue
             header = carray(pointer(lane[INCOMING]), 8, np.int64)
             message = carray(pointer(lane[INCOMING]), m.BYTES + length, np.uint8)
@@ -166,6 +166,7 @@ def exchange(lanes, native, chain, segment, largest, begun, progress):  # type: 
                     chain.state, chain.momentum, chain.point, chain.sent, chain.linear,
                     segment.ahead[0 if segment.ahead.shape[0] == 1 else update], gradient, segment.coefficients[0],
                     chain.key, chain.chain, chain.first_repeat, version, None, False,
+                    None, False,
                 )  # fmt: skip
                 version += 1
                 progress[0] = version
@@ -183,8 +184,8 @@ def exchange(lanes, native, chain, segment, largest, begun, progress):  # type: 
                 return ENDED, worker
             lane[COUNT] += 1
             lane[READ] = version
-            while not _over(native, lane[SENDING]):  # it was answered, so that it has long been received
-                _yield_core()
+            while not over(native, lane[SENDING]):  # it was answered, so that it has long been received
+                yield_core()
             asked = carray(pointer(lane[OUTGOING]), 8, np.int64)
             asked[m.COUNT], asked[m.VERSION] = lane[COUNT], version
             vector = carray(pointer(lane[OUTGOING] + m.BYTES), n, point.dtype)
@@ -200,7 +201,7 @@ def exchange(lanes, native, chain, segment, largest, begun, progress):  # type: 
         if now - first > _LONGEST or (not found and now - last > _QUIET):
             return QUIET, -1
         if not found:
-            _yield_core()
+            yield_core()
 
 
 class Express:

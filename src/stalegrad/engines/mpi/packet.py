@@ -37,6 +37,11 @@ class Packet:
         """The vector that is sent, or that has come; put into and taken out of a message by the two methods below."""
         self.header[m.LENGTH] = vector
 
+    @property
+    def exact(self) -> bool:
+        """Whether the vector travels as it is, in place."""
+        return self._codec is None
+
     def pack(self) -> None:
         """Put the vector into the message that is to be sent."""
         if self._codec is not None:

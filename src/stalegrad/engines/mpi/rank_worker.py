@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from stalegrad.engines import message as m
 from stalegrad.engines.mpi.connection import Connection
+from stalegrad.engines.mpi.express_worker import NOTHING, PLAIN, UNSENT, ExpressWorker
 from stalegrad.engines.waiting import AdaptiveWait, PollingSleep
 from stalegrad.engines.worker_loop import Work, run_worker
 from stalegrad.protocol.worker import Worker
@@ -45,6 +46,8 @@ class RankWorker:
         self._rehearsed = False
         self._wait = AdaptiveWait(self._poll, PollingSleep(self._poll))
         self._current = memberships[0]  # whose work was received last
+        self._express = ExpressWorker.if_possible(memberships[0].connection) if len(memberships) == 1 else None
+        self._at_hand = False  # whether the next question has come and been looked at, by compiled code
 
     def run(self, slow: float, *, may_be_ended: bool = False) -> None:
         """Work until every server has said that it is over.
@@ -63,6 +66,9 @@ class RankWorker:
 
     def receive(self) -> Work | None:
         """Wait for work of any server; starts and stops are dealt with here."""
+        if self._at_hand:
+            self._at_hand = False
+            return self._take(self._current)
         while not all(membership.over for membership in self._memberships):
             if self._arrived or self._wait.wait(_POLL):
                 if (work := self._work_of(self._arrived.popleft())) is not None:
@@ -75,6 +81,9 @@ class RankWorker:
         """Send the gradient, unless the server has said in the meantime that it does not want it any more."""
         self._current.answered = True
         current, connection = self._current, self._current.connection
+        if self._express is not None and self._wait.brief and self._express.due() and not self._arrived:
+            self._turn_around(self._express, nanoseconds)
+            return
         asked, answer = connection.incoming.header, connection.outgoing.header
         answer[m.KIND], answer[m.INCARNATION], answer[m.NANOSECONDS] = m.DONE, current.incarnation, nanoseconds
         answer[m.COUNT], answer[m.VERSION] = asked[m.COUNT], asked[m.VERSION]
@@ -84,6 +93,19 @@ class RankWorker:
             if connection.incoming.header[m.KIND] in (m.START, m.STOP):
                 return  # the server has given up waiting for this gradient, or has ended
         connection.send()
+
+    def _turn_around(self, express: ExpressWorker, nanoseconds: int) -> None:
+        """Deliver, and receive what comes at once, in one compiled call."""
+        current, connection = self._current, self._current.connection
+        found = express.turn_around(current.incarnation, current.latest, nanoseconds)
+        if found == PLAIN:
+            self._at_hand = True
+        elif found == NOTHING:
+            connection.mark_posted()
+        else:
+            self._arrived.append(current)
+            if found == UNSENT and connection.incoming.header[m.KIND] not in (m.START, m.STOP):
+                connection.send()
 
     def fail(self, details: str) -> None:
         """Send the traceback, and wait to be started again."""
@@ -116,13 +138,18 @@ class RankWorker:
             self._announce(membership)
         elif kind == m.WORK and incarnation == membership.incarnation and count > membership.latest:
             connection.await_outgoing()
-            self._current = membership
-            membership.latest, membership.answered, membership.failure = count, False, None
-            return Work(membership.worker, count, connection.incoming.unpack(), connection.outgoing.vector)
+            return self._take(membership)
         elif kind == m.WORK and incarnation == membership.incarnation and count == membership.latest:
             self._answer_again(membership)
         connection.post_receive()  # else it was for one that is no more, or long answered
         return None
+
+    def _take(self, membership: Membership) -> Work:
+        """The question that has come: what is to be computed."""
+        connection, count = membership.connection, membership.connection.incoming.header[m.COUNT]
+        self._current = membership
+        membership.latest, membership.answered, membership.failure = count, False, None
+        return Work(membership.worker, count, connection.incoming.unpack(), connection.outgoing.vector)
 
     def _start(self, membership: Membership) -> None:
         """Compute one gradient, so that whatever compiles on first use has done so, and say that it is ready."""

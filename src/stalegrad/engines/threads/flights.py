@@ -49,17 +49,21 @@ def join(shared, bound, worker, sent):  # type: ignore[no-untyped-def]
     following = flight(worker) + NEXT
     shared.flights[following] = -(-shared.flights[following] // bound.epoch) * bound.epoch
     _queue(shared, worker)
-    release(shared, bound, sent)
+    release(shared, bound, sent, -1, False)
 
 
 @lean
 def land(shared, bound, worker):  # type: ignore[no-untyped-def]
-    """A gradient has come: how stale it is, and whether it is accepted. If so, the caller advances the version."""
+    """A gradient has come: how stale it is, and whether it is accepted. If so, the caller advances the version.
+
+    Then it calls :func:`release` for this worker.
+    """
     at = flight(worker)
     staleness = shared.words[VERSION] - shared.flights[at + READ]
     shared.flights[at + LANDED] += 1
-    shared.words[FLYING] -= 1
-    _queue(shared, worker)
+    if bound.waits:
+        shared.words[FLYING] -= 1
+        _queue(shared, worker)
     return staleness, bound.largest < 0 or staleness <= bound.largest
 
 
@@ -71,31 +75,47 @@ def leave(shared, bound, worker, sent):  # type: ignore[no-untyped-def]
         shared.words[FLYING] -= 1
     shared.flights[at + LANDED] = 0
     store(shared.flights, at + STATE, GONE)
-    release(shared, bound, sent)
+    release(shared, bound, sent, -1, False)
 
 
 @lean
-def release(shared, bound, sent):  # type: ignore[no-untyped-def]
-    """Hand the present version, and with it the point ``sent`` (1, n), to every waiting worker that may fly."""
-    words, flights, queue = shared.words, shared.flights, shared.queue
-    point = sent[0]
-    while words[WAITING] > 0 and _may_fly(words, flights, queue.shape[0], bound):
+def release(shared, bound, sent, landed, copied):  # type: ignore[no-untyped-def]
+    """Hand the present version, and with it the point ``sent`` (1, n), to every waiting worker that may fly.
+
+    Args:
+        shared: what the workers share.
+        bound: the staleness bound.
+        sent: the point.
+        landed: the worker that has landed, -1 if none has. Where nobody is held it flies on at once.
+        copied: whether it has the point already.
+    """
+    words, queue = shared.words, shared.queue
+    if landed >= 0 and not bound.waits:
+        _hand(shared, landed, sent, copied)
+    while words[WAITING] > 0 and _may_fly(words, shared.flights, queue.shape[0], bound):
         worker = queue[words[HEAD]]
         words[HEAD] = 0 if words[HEAD] + 1 == queue.shape[0] else words[HEAD] + 1
         words[WAITING] -= 1
         words[FLYING] += 1
-        at = flight(worker)
-        flights[at + COUNT] = flights[at + NEXT]
-        flights[at + NEXT] += 1
-        flights[at + READ] = words[VERSION]
-        own = shared.points[worker]
-        for i in range(point.shape[0]):
-            own[i] = point[i]
-        store(flights, at + STATE, AWAY)
+        _hand(shared, worker, sent, copied and worker == landed)
+        store(shared.flights, flight(worker) + STATE, AWAY)
         if bound.waits:
             fence()
-            if load(flights, at + ASLEEP) != 0:
+            if load(shared.flights, flight(worker) + ASLEEP) != 0:
                 wake(shared, worker)
+
+
+@lean
+def _hand(shared, worker, sent, copied):  # type: ignore[no-untyped-def]
+    """Give a worker its next minibatch and the present version."""
+    flights, at = shared.flights, flight(worker)
+    flights[at + COUNT] = flights[at + NEXT]
+    flights[at + NEXT] += 1
+    flights[at + READ] = shared.words[VERSION]
+    if not copied:
+        point, own = sent[0], shared.points[worker]
+        for i in range(point.shape[0]):
+            own[i] = point[i]
 
 
 @lean

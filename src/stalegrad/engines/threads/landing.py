@@ -12,7 +12,7 @@ from stalegrad._internal.stack import stack_array
 from stalegrad.engines.clock import nanoseconds_now
 from stalegrad.engines.segment import ACCEPTED, MINIBATCH, NANOSECONDS, STALENESS, TOOK, WORKER
 from stalegrad.engines.threads.flights import join, land, release
-from stalegrad.engines.threads.noise_ahead import is_made, note_waiting, prepare
+from stalegrad.engines.threads.noise_ahead import fetch, is_made, note_waiting, prepare
 from stalegrad.engines.threads.shared import (
     AWAY,
     COMPUTING,
@@ -77,6 +77,7 @@ def turn(  # type: ignore[no-untyped-def]
         if not all_finite(gradient):
             return BAD_GRADIENT
         prepare(shared, ahead, chain, worker)
+        fetch(shared, ahead, chain, worker)
         what = _land(chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, computing, finished)
         if what != COMPUTE:
             return what
@@ -121,14 +122,16 @@ def _land(  # type: ignore[no-untyped-def]
         return NEW_SEGMENT
     note_waiting(shared, ahead, worker, waited)
     staleness, accepted = land(shared, bound, worker)
+    copied = False
     if accepted:
         update, entries = version - segment.first, ahead.values.shape[0]
         made = is_made(ahead, version)
-        make_update(
+        copied = make_update(
             chain.state, chain.momentum, chain.point, chain.sent, chain.linear,
             segment.ahead[0 if segment.ahead.shape[0] == 1 else update], gradient,
             segment.coefficients[0 if segment.coefficients.shape[0] == 1 else update], chain.key, chain.chain,
             chain.first_repeat, version, ahead.values[version % entries if made else 0], made,
+            shared.points[worker : worker + 1, : gradient.shape[1]], chain.sends_point,
         )  # fmt: skip
         version += 1
         store(words, VERSION, version)
@@ -140,7 +143,7 @@ def _land(  # type: ignore[no-untyped-def]
     written[STALENESS], written[ACCEPTED] = staleness, accepted
     words[ROW] = row + 1
     flights[at + COMPUTING] += computing
-    release(shared, bound, chain.sent)
+    release(shared, bound, chain.sent, worker, copied)
     now = nanoseconds_now(spec)
     written[NANOSECONDS], written[TOOK] = now - begun, flights[at + LAST]
     flights[at + STARTED] = now

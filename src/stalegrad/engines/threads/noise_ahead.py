@@ -16,6 +16,7 @@ import numpy as np
 
 from stalegrad._internal.atomics import load, store, swap
 from stalegrad._internal.jit import lean
+from stalegrad._internal.prefetch import prefetch_all
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.engines.threads.shared import PREPARES, VERSION, WAITED, flight
 from stalegrad.kernels.fused import fill_noise, loop_of
@@ -27,6 +28,7 @@ MOST_BYTES = 1 << 28
 _LINE = 16  # int64 entries of two cache lines
 _ALWAYS = 1024  # what WAITED tends to if the lock is never free
 _BEGIN, _END = 400, 150  # of WAITED, from which on noise is made ahead, and until when
+_MOST_FETCHED = 1 << 22  # bytes of a vector: of longer ones not even two would stay in the caches
 _AT_ONCE = 2  # so much noise at most is made for one gradient: more than one, so that the workers get ahead
 
 
@@ -88,6 +90,29 @@ def prepare(shared, ahead, chain, worker):  # type: ignore[no-untyped-def]
                 fill_noise(ahead.values[entry], chain.key, chain.chain, chain.first_repeat, number)
                 filled += 1
             store(ahead.made, entry * _LINE, number)
+
+
+@lean
+def fetch(shared, ahead, chain, worker):  # type: ignore[no-untyped-def]
+    """Have what an update reads and writes brought near, if this worker prepares: what it holds the lock for is memory.
+
+    By the time that it has the lock others may have made the update whose noise is fetched; then little is lost.
+    """
+    entries, n = ahead.values.shape[0], chain.sent.shape[1]
+    if entries == 0 or shared.flights[flight(worker) + PREPARES] == 0 or n * chain.sent.itemsize > _MOST_FETCHED:
+        return
+    entry = load(shared.words, VERSION) % entries
+    for normal in range(ahead.values.shape[1]):
+        prefetch_all(ahead.values[entry, normal, 0])
+    prefetch_all(chain.state[0][0])
+    _fetch_momentum(chain.momentum)
+    prefetch_all(shared.points[worker, :n])
+
+
+@lean
+def _fetch_momentum(momentum):  # type: ignore[no-untyped-def]
+    if momentum is not None:
+        prefetch_all(momentum[0])
 
 
 @lean
