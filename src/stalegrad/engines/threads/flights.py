@@ -108,10 +108,10 @@ def release(shared, bound, sent, landed, copied):  # type: ignore[no-untyped-def
 @lean
 def _hand(shared, worker, sent, copied):  # type: ignore[no-untyped-def]
     """Give a worker its next minibatch and the present version."""
-    flights, at = shared.flights, flight(worker)
+    words, flights, at = shared.words, shared.flights, flight(worker)
     flights[at + COUNT] = flights[at + NEXT]
     flights[at + NEXT] += 1
-    flights[at + READ] = shared.words[VERSION]
+    flights[at + READ] = words[VERSION]
     if not copied:
         point, own = sent[0], shared.points[worker]
         for i in range(point.shape[0]):
