@@ -79,6 +79,7 @@ class Info:
 @dataclass
 class Diagnosis:
     potential: object
+    skipped: dict = field(default_factory=dict)
 
     def as_dict(self):
         return {"ok": True}

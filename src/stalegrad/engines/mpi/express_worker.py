@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 import numpy as np
-from numba import carray
+from numba import carray  # type: ignore[attr-defined]
 
 from stalegrad._internal.jit import compiled
 from stalegrad._internal.native_calls import call_with_one, pointer
@@ -87,7 +87,7 @@ class ExpressWorker:
         """That of a connection whose transfers compiled code can call, and whose vectors travel as they are."""
         if type(connection) is not Connection or not (connection.incoming.exact and connection.outgoing.exact):
             return None
-        native = getattr(connection.channel, "native", lambda: None)()
+        native = connection.channel.native()
         if native is None:
             return None
         channel: Any = connection.channel

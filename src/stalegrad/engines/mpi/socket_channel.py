@@ -96,6 +96,9 @@ class SocketChannel:
         self.start(request)
         return request
 
+    def native(self) -> None:
+        """Sockets are not called from compiled code."""
+
     def free_requests(self, *requests: SocketTransfer) -> None:
         """Do nothing: they go with whoever holds them."""
 

@@ -35,3 +35,7 @@ class Transfers(Protocol):
     def free_requests(self, *requests: Any) -> None:
         """Free transfers that are not under way."""
         ...
+
+    def native(self) -> Any:
+        """How compiled code starts and tests them, a :class:`~stalegrad.engines.mpi.express.Native`; None if it cannot."""
+        ...

@@ -88,7 +88,7 @@ def since_at_work(times: Array) -> Array:
     [0.0, 0.0, 0.5, 1.0]
     """
     first = max(len(times) // 10, 2)
-    return np.maximum(times - times[int(np.argmax(np.diff(times[:first]))) + 1], 0.0)
+    return np.asarray(np.maximum(times - times[int(np.argmax(np.diff(times[:first]))) + 1], 0.0))
 
 
 def _job(settings: Settings) -> str:

@@ -31,7 +31,7 @@ _CHANCE = 0.01  # that a step that heats nothing is shortened
 
 
 class Trial(NamedTuple):
-    """What came of it."""
+    """A step that trial chains were made with, and whether they stand it."""
 
     kernel: Kernel
     """With a step that chains stand, or the shortest that was tried."""
@@ -127,6 +127,6 @@ def _by_chance(kernel: Kernel, h: float, rows: int, updates: int, entries: int) 
 
     A normal deviate exceeds √(2 log(k/p)) with a probability below p/k.
     """
-    friction = float(getattr(kernel, "damping", 1.0))
+    friction = kernel.fixed_friction or 1.0
     independent = rows * max(1.0, min(updates, updates * h * friction / 2))
     return sqrt(2 / independent) * sqrt(2 * log(entries / _CHANCE))
