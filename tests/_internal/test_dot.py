@@ -76,6 +76,7 @@ print(hashlib.sha256(np.array(gradients).tobytes()).hexdigest())
 """
 
 
+@pytest.mark.long
 def test_who_compiles_and_who_finds_it_on_disk_get_the_same_bits(tmp_path):
     """Code on disk has been optimised once more than what the process that compiled it uses itself."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}

@@ -19,6 +19,7 @@ def run(tmp_path):
     return tmp_path / "run", mine
 
 
+@pytest.mark.long
 def test_a_report_replaces_a_link_of_its_name(run):
     folder, mine = run
     (folder / "report.html").symlink_to(mine)

@@ -176,6 +176,7 @@ class TestResume:
         assert invoke("resume", "runs/job")[0] == 130
 
 
+@pytest.mark.long
 def test_a_run_from_its_file_to_its_report(monkeypatch, capsys, tmp_path):
     """Nothing is a stand-in here: the reader's walk through the commands."""
     monkeypatch.chdir(tmp_path)

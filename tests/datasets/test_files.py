@@ -198,7 +198,8 @@ print(sorted((name, len(content)) for name, content in found.items()))
 
 
 @pytest.mark.parametrize(
-    ("dataset", "lockless"), [("cifar10", False), ("cifar10", True), ("mnist", False), ("a9a", False)]
+    ("dataset", "lockless"),
+    [("cifar10", True), *(pytest.param(name, False, marks=pytest.mark.long) for name in ("cifar10", "mnist", "a9a"))],
 )
 def test_six_processes_use_a_data_set_for_the_first_time_at_once(tmp_path, web, dataset, lockless):
     """As the ranks of an MPI job do; also on file systems without locks, where each of them downloads."""

@@ -42,7 +42,13 @@ def test_kill_9_is_survived_and_reported(tmp_path):
     assert_sound(run)
 
 
-@pytest.mark.parametrize("engine", [Threads(patience=0.5), Processes(patience=5.0)], ids=["threads", "processes"])
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(Threads(patience=0.5), id="threads"),
+        pytest.param(Processes(patience=5.0), id="processes", marks=pytest.mark.long),
+    ],
+)
 def test_a_hung_worker_is_replaced(engine, tmp_path):
     run = run_with(engine, {15: "hang"}, tmp_path, workers=1)  # alone, so that the run cannot end without it
     assert [event.kind for event in run.events] == ["hung"]
@@ -50,6 +56,7 @@ def test_a_hung_worker_is_replaced(engine, tmp_path):
     assert_sound(run)
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_at_once_is_given_up_after_bounded_restarts(tmp_path):
     with pytest.raises(sg.RunFailed, match=r"failing 3 times in a row.*SIGKILL") as failure:
         run_with(Processes(restarts=2), dict.fromkeys(range(1, 1000), "kill"), tmp_path)
@@ -100,6 +107,7 @@ def test_a_model_that_cannot_be_sent_is_refused_before_anything_starts():
         sg.sample(model, KERNEL, steps=10, engine="processes", progress=False)
 
 
+@pytest.mark.long
 def test_a_dead_host_ends_the_run_with_the_draws_so_far(tmp_path, monkeypatch):
     pools = []
     monkeypatch.setattr(Pool, "__enter__", lambda pool: pools.append(pool) or pool)
@@ -200,7 +208,7 @@ class RecordsItsThreads(sg.potentials.Potential):
         return self._model.gradient(theta, indices)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_one_knob_bounds_the_threads_of_every_library(threads, tmp_path):
     file = tmp_path / "threads"
     before = dict(os.environ)

@@ -34,6 +34,7 @@ def planted(tmp_path):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("compiled")
 def test_files_in_the_current_folder_are_not_executed_by_workers(planted, tmp_path, fresh_python):
     script = tmp_path / "script"
@@ -45,6 +46,7 @@ def test_files_in_the_current_folder_are_not_executed_by_workers(planted, tmp_pa
     assert (done.stdout, done.returncode) == ("20 0\n", 0), done.stderr  # workers have found own.py, beside the script
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("compiled")
 def test_modules_in_the_current_folder_are_found_by_workers_where_this_process_finds_them(tmp_path, fresh_python):
     """As in a notebook, or with ``python -c``."""

@@ -61,6 +61,7 @@ def test_a_long_traceback_of_any_characters_fits_into_a_message(text):
     assert short["details"] == text[:1000]
 
 
+@pytest.mark.long
 def test_a_run_survives_a_long_traceback_that_is_not_ascii():
     with pytest.raises(sg.RunFailed, match="RuntimeError: é") as failure:
         sample(Raising("é" * 100_000), Processes(restarts=1))
@@ -89,6 +90,7 @@ def no_collection():
     gc.enable()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_a_run_gives_back_its_memory_at_its_end(no_collection):
     sample(small_model())

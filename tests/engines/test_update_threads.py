@@ -52,7 +52,7 @@ def test_a_part_that_fails_is_told_of():
         split_over(2)(part, 4 * TILE)
 
 
-@pytest.mark.parametrize("engine", [sg.engines.Threads, sg.engines.Processes])
+@pytest.mark.parametrize("engine", [sg.engines.Threads, pytest.param(sg.engines.Processes, marks=pytest.mark.long)])
 def test_a_run_with_update_threads_replays_on_one(engine):
     data = np.linspace(-1, 1, 20 * 3 * TILE).reshape(20, 3 * TILE)
     potential, kernel = sg.potentials.GaussianMean(data, batch_size=4), sg.SGHMC(step_size=0.01, friction=5.0)

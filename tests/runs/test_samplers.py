@@ -20,6 +20,7 @@ def symplectic(x):
 RECIPE = sg.Recipe(friction, symplectic, step_size=0.02, sequence=("momentum", "position"))
 
 
+@pytest.mark.long
 def test_a_recipe_goes_on_from_disk_and_replays(tmp_path):
     model = small_model()
     sg.sample(model, RECIPE, steps=40, servers=2, workers=2, engine="inline", store=tmp_path / "x", progress=False)

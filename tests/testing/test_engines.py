@@ -20,7 +20,10 @@ def test_keeps_every_promise(engine):
 
 
 @pytest.mark.parametrize("name", REAL)
-@pytest.mark.parametrize(("servers", "workers"), [(1, 1), (1, 9), (2, 3), (3, 5), (3, 9)])
+@pytest.mark.parametrize(
+    ("servers", "workers"),
+    [(1, 1), (2, 3), *(pytest.param(*each, marks=pytest.mark.long) for each in ((1, 9), (3, 5), (3, 9)))],
+)
 def test_real_runs_replay_bit_for_bit(name, servers, workers):
     run = check_replay(REAL[name](), KERNELS[workers % len(KERNELS)], servers=servers, workers=workers, steps=200)
     assert run.timing.count >= 200 * servers

@@ -279,6 +279,7 @@ def test_legends_break_where_the_picture_ends():
     assert _columns([200], 8.4) == 1
 
 
+@pytest.mark.long
 def test_pictures_leave_pyplot_alone(fresh_python):
     code = """
 import sys

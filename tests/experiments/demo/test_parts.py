@@ -75,6 +75,7 @@ def numbers_of(fast, stale, **changes):
     }  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_page_says_what_was_measured(fast, stale):
     drawn = pictures.versions(fast, stale, survived())
     text = page(numbers_of(fast, stale), drawn, "out put")
@@ -87,6 +88,7 @@ def test_the_page_says_what_was_measured(fast, stale):
     assert not re.search(r"https?://|\$\w", re.sub(r"base64,[^\"]*", "", text))
 
 
+@pytest.mark.long
 def test_it_does_not_hide_a_failure(fast, stale):
     drawn = pictures.versions(fast, stale, survived())
     broken = numbers_of(fast, stale, survival=survived(replayed=False).numbers, findings=1, diagnosis="R-hat is 2")

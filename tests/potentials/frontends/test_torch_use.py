@@ -100,7 +100,7 @@ def test_threads_that_ask_together_get_the_bits_of_one_after_the_other(data):
     assert len(model._idle) <= 4
 
 
-@pytest.mark.parametrize("engine", ["threads", "processes"])
+@pytest.mark.parametrize("engine", ["threads", pytest.param("processes", marks=pytest.mark.long)])
 def test_a_run_of_a_network_replays(engine):
     model = from_torch(
         convolutional(), "categorical", (IMAGES, CLASSES), prior={"0.*": Laplace(1.0), "*": 2.0}, batch_size=7

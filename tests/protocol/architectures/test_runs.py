@@ -237,6 +237,7 @@ def test_only_a_consensus_has_one():
     assert made("Consensus").consensus().shape == (60, 5)
 
 
+@pytest.mark.long
 def test_processes_with_several_chains(tmp_path):
     run = made("Consensus", SGHMC, engine=Processes(), store=tmp_path / "run")
     np.testing.assert_array_equal(sg.replay(run.trace, small_model(), SGHMC).draws, np.asarray(run.draws))

@@ -25,7 +25,7 @@ def diverging(place, kernel, **settings):
     return caught.value
 
 
-@pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
+@pytest.mark.parametrize("engine", ["inline", "threads", pytest.param("processes", marks=pytest.mark.long)])
 def test_one_message_says_what_to_do(tmp_path, caplog, engine):
     error = diverging(tmp_path / "x", sg.SGLD(step_size=1.0), engine=engine)
     assert isinstance(error, RunFailed)

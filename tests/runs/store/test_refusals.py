@@ -195,7 +195,7 @@ class TestFullDisk:
             *(("inline", place) for place in ("draws.half:6", "trace.written:5", "state.begin:5", "checkpoint.half:7")),
             # How often real workers' chains are saved depends on their speed: places that the last save reaches.
             *(("threads", place) for place in ("draws.half:1", "trace.written:1", "checkpoint.half:3")),
-            *(("processes", place) for place in ("draws.half:1", "state.begin:3")),
+            *(pytest.param("processes", place, marks=pytest.mark.long) for place in ("draws.half:1", "state.begin:3")),
         ],
     )
     def test_the_run_stops_and_the_last_checkpoint_loads(self, tmp_path, armed, engine, place):

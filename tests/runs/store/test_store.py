@@ -28,7 +28,7 @@ def sample(store, **changes):
     return sg.sample(small_model(), KERNEL, store=store, **{**settings, **changes})
 
 
-@pytest.mark.parametrize("engine", ["inline", "threads", "processes"])
+@pytest.mark.parametrize("engine", ["inline", "threads", pytest.param("processes", marks=pytest.mark.long)])
 def test_what_is_stored_is_the_run(tmp_path, engine):
     run = sample(tmp_path / "x", engine=engine, burn_in=11, thin=4)
     again = sg.replay(run.trace, small_model(), KERNEL)

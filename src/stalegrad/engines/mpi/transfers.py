@@ -37,5 +37,5 @@ class Transfers(Protocol):
         ...
 
     def native(self) -> Any:
-        """How compiled code starts and tests them, a :class:`~stalegrad.engines.mpi.express.Native`; None if it cannot."""
+        """How compiled code starts and tests them: a ``Native`` of ``express.py``; None if it cannot."""
         ...

@@ -237,6 +237,7 @@ class OwnShard:
         return theta + 60 * (theta - self.rows[local].mean(axis=0))
 
 
+@pytest.mark.long
 def test_a_worker_that_holds_its_shard_only(tmp_path):
     """Worker processes each load a part of the file; the draws are those of the whole data."""
     np.save(tmp_path / "data.npy", DATA)
