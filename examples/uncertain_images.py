@@ -63,9 +63,9 @@ for name, strange in (("turned", turned_ones), ("noise", noises)):
     )
 
 # %%
-# The entropies of the three kinds, how far confidence can be relied on, and what abstaining gains. The network is sure of
-# nearly all test images, so that the other points of the second picture are of a few images each, and jump. Below them
-# the test images that it is least and most sure of.
+# The entropies of the three kinds, how far confidence can be relied on, and what abstaining gains. The network is sure
+# of nearly all test images, so that the other points of the second picture are of a few images each, and jump. Below
+# them the test images that it is least and most sure of.
 
 figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
 bins = np.linspace(0, np.log(10), 30)
