@@ -44,7 +44,7 @@ _STREAMS = np.array([int(stream) for stream in STREAMS])
 def fill_noise(noise, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
     """Make the normals of update ``number`` in advance: ``noise`` is (normals, R, n), see :func:`room_for_noise`."""
     for k in range(noise.shape[0]):
-        fill(noise[k], seed, _STREAMS[k], chain, first_repeat, number, 0, noise.shape[2])
+        fill(noise[k], seed, _STREAMS[k], chain, first_repeat, number, np.int64(0), noise.shape[2])  # as all callers do
 
 
 def whole(part: Part, n: int) -> None:
@@ -213,7 +213,8 @@ def _loop(fields: int, further: int, normals: int, taken: int, sigma: int | None
     if normals and not given:
         lines += [f"            if c{sigma} != 0:" if sigma is not None else "            if True:"]
         place = "chain, first_repeat + r, update, low // TILE, n"
-        lines += [f"                fill_tile(z{k}, words, seed, {int(STREAMS[k])}, {place})" for k in range(normals)]
+        streams = [f"np.int64({int(stream)})" for stream in STREAMS]  # a bare number would be a type of its own
+        lines += [f"                fill_tile(z{k}, words, seed, {streams[k]}, {place})" for k in range(normals)]
     tiles = along + (noise if given else []) + copies
     lines += [f"            {name}_tile = {name}[r, low : low + n]" for name in tiles]
     lines += ["            for i in range(n):"]

@@ -118,7 +118,9 @@ class Window(NamedTuple):
 def keep(draws, norms, temperatures, index, position, gradient, momentum):  # type: ignore[no-untyped-def]
     """Write down draws (R, n) of R repetitions and their :class:`DrawStats` as entry ``index`` of arrays (R, draw)."""
     for r in range(position.shape[0]):
-        draws[r, index, :] = position[r]
+        draw, own = draws[r, index], position[r]
+        for i in range(own.size):  # an assignment of whole arrays would bring its messages along: seconds to compile
+            draw[i] = own[i]
         norms[r, index] = np.sqrt(_sum_of_squares(gradient[r]))
         if momentum is not None:
             temperatures[r, index] = _sum_of_squares(momentum[r]) / position.shape[1]

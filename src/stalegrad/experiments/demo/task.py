@@ -69,7 +69,7 @@ class Settings:
 
     steps: int = 100_000
     workers: int = 16
-    away: float = 1e-3
+    away: float = 5e-4
     step_size: float = 0.1
     friction: float = 4.0
     thin: int = 5

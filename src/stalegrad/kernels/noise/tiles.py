@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from stalegrad._internal.elementary import circle32, circle64, fma, log32, log64
-from stalegrad._internal.jit import compiled, inlined
+from stalegrad._internal.jit import as_int64, compiled, inlined
 from stalegrad._internal.stack import stack_array
 from stalegrad._internal.types import Array
 from stalegrad.kernels.noise.philox import key_words, philox, update_counter
@@ -112,15 +112,15 @@ def fill(out, seed, stream, chain, first_repeat, update, start, stop):  # type: 
 def _fill_updates(out, seed, streams, chain, repeat, first):  # type: ignore[no-untyped-def]
     for b in range(out.shape[0]):
         for k in range(out.shape[1]):
-            fill(out[b, k : k + 1], seed, streams[k], chain, repeat, first + b, 0, out.shape[2])
+            fill(out[b, k : k + 1], seed, streams[k], chain, repeat, first + b, np.int64(0), out.shape[2])
 
 
 def normals_of_updates(out: Array, seed: int, streams: Array, chain: int, repeat: int, first: int) -> None:
     """Fill ``out`` (update, normal, coordinate) with the normals of one repetition's updates from ``first`` on."""
-    _fill_updates(out, np.uint64(seed & (2**64 - 1)), streams, chain, repeat, first)
+    _fill_updates(out, as_int64(seed & (2**64 - 1)), streams, chain, repeat, first)
 
 
 def normals(out: Array, seed: int, stream: int, chain: int, update: int, *, first_repeat: int = 0) -> Array:
     """Fill ``out`` (repetition, coordinate) with the normals that a fused update at this address would use."""
-    fill(out, np.uint64(seed & (2**64 - 1)), int(stream), chain, first_repeat, update, 0, out.shape[1])
+    fill(out, as_int64(seed & (2**64 - 1)), int(stream), chain, first_repeat, update, 0, out.shape[1])
     return out
