@@ -5,6 +5,7 @@ import pytest
 
 from stalegrad.protocol.chain_trace import ChainTrace
 from stalegrad.protocol.trace_bins import BINS, TraceBins
+from stalegrad.runs.observers.pictures import binned
 
 WORKERS = 2
 
@@ -52,3 +53,12 @@ def test_rows_that_stand_for_others_never_make_workers_busier_than_all_of_the_ti
     bins.add(0, rows(np.linspace(1.0, 10.0, 20), np.full(20, 0.9)), 40)  # half of the rows, by chance the long ones
     assert bins.busy_by_lane().max() == 1.0
     assert bins.busy(5.0) <= 1.0
+    assert 0.9 < max(binned(bins)["share"]) <= 1.0
+
+
+def test_gradients_that_a_busy_server_looked_at_late_make_no_worker_busier_than_all_of_the_time():
+    """They seem to overlap: each is taken to have ended when it was dealt with."""
+    bins = TraceBins(1, 1)
+    bins.add(0, rows([1.0, 2.0, 2.01, 2.02, 3.0], [0.9] * 5), 5)
+    assert bins.seconds.max() > bins.width
+    assert max(binned(bins)["share"]) == 1.0
