@@ -25,7 +25,7 @@ def binned(bins: TraceBins) -> Table:
         "busy": _bytes(bins.busy_by_lane()) if known else None,
         "dropped": _bytes(dropped / np.maximum(used + dropped, 1e-300)),
         "rate": _rounded((used + dropped).sum(0) / widths),
-        "share": _rounded(bins.busy_by_lane().sum(0) * bins.per_lane / workers) if known else None,
+        "share": _rounded(np.minimum(bins.seconds[:, :count].sum(0) / (widths * workers), 1.0)) if known else None,
         "heat": _bytes(np.sqrt(heat)), "edges": EDGES[: heat.shape[1] + 1].tolist() if heat.shape[1] else [],
         "law": [_rounded(part[:law] / max(bins.law.sum(), 1e-300)) for part in bins.law],
         "law_open": law == bins.law.shape[1],
