@@ -56,17 +56,17 @@ help:  ## list the commands
 demo: $(VENV)/.installed-demo  ## install the package in .venv and run the demonstration into demo-output/
 	$(BIN)/stalegrad demo --out $(DEMO)
 
-test: $(VENV)/.installed-test  ## install everything for development in .venv, check style, types and layers, run the tests (under 8 minutes)
+test: $(VENV)/.installed-test  ## install everything for development in .venv, check style, types and layers, run the tests (about 9 minutes on two cores)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint pytest
 
 # Beside lint, which takes one core for most of a minute. The + lets its output through at once, lint's comes in one piece.
 pytest: $(VENV)/.installed-test
 	+$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS) --ignore $(BROWSER) -m "not long"
 
-test-long: $(VENV)/.installed-test  ## the tests that take longer: statistics of the samplers, kills, experiments, examples, benchmarks (10 minutes)
+test-long: $(VENV)/.installed-test  ## the tests that take longer: statistics of the samplers, kills, experiments, examples, benchmarks (20 minutes)
 	$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal --ignore $(CLUSTERS) --ignore $(BROWSER) -m long
 
-test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (6 minutes, most of it waiting)
+test-clusters: $(VENV)/.installed-test  ## the tests that start MPI jobs and Ray clusters (15 minutes, most of it waiting)
 	$(BIN)/python -m pytest $(CLUSTERS)
 
 test-browser: $(VENV)/.installed-browser  ## the live page in Chromium, notebooks, and what TensorBoard and MLflow read (apt-get install chromium chromium-driver; pictures in browser-output/)
