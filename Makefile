@@ -103,7 +103,7 @@ format: $(VENV)/.installed-test  ## rewrite the source in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(BENCH)/.installed  ## time stalegrad beside its peers, in .venv-bench, and write docs/benchmarks.md (45 minutes; QUICK=1 to see that it runs)
+bench: $(BENCH)/.installed  ## time stalegrad beside its peers, in .venv-bench, and write docs/benchmarks.md (an hour; QUICK=1 to see that it runs)
 	$(BENCH)/bin/python benchmarks/suite.py $(if $(QUICK),--quick) $(BENCH_OPTIONS)
 
 docs: $(VENV)/.installed-docs  ## build the site in docs/_build/html and check it: every example and block of code is run (SMALL=1 for small sizes, DRAFT=1 without running any)

@@ -1,7 +1,8 @@
 """Gradients of the last layer with the frozen layers below computed once, against computing them every time.
 
 LeNet's last layer, 5,010 of 431,080 parameters, on random images of MNIST's shape, minibatches of 64; and the last
-layer of a small convolutional network. One thread, candidates by turns, medians of rounds.
+layer of a small convolutional network, in torch and, as a plain pytree, in JAX. One thread, candidates by turns,
+medians of rounds.
 
     python benchmarks/frozen_body.py [--json FILE]
 """
@@ -18,7 +19,10 @@ import numpy as np
 import torch
 from torch import nn
 
+import cores
 import stalegrad as sg
+
+Make = Callable[[Any, Any, bool], Any]
 
 
 def lenet() -> tuple[nn.Module, str]:
@@ -33,6 +37,42 @@ def small() -> tuple[nn.Module, str]:
     return nn.Sequential(*body, nn.Linear(256, 32), nn.Tanh(), nn.Linear(32, 10)), "7.*"
 
 
+def in_torch(network: Callable[[], tuple[nn.Module, str]]) -> Make:
+    """The model of a module, from images, classes and whether features are kept."""
+    module, sample = network()
+
+    def made(images: Any, classes: Any, cache: bool) -> Any:
+        data = images, classes
+        return sg.potentials.from_torch(module, "categorical", data, batch_size=64, sample=sample, cache=cache)
+
+    return made
+
+
+def in_jax(images: Any, classes: Any, cache: bool) -> Any:
+    """The small network again, with the same weights."""
+    import jax
+
+    module, _ = small()
+    layers = {str(place): module[place] for place in (0, 2, 5, 7)}
+    params = {
+        name: {key: value.detach().numpy() for key, value in layer.named_parameters()} for name, layer in layers.items()
+    }
+
+    def logits(params: Any, x: Any) -> Any:
+        x = x[None]
+        for name in ("0", "2"):
+            x = jax.lax.conv_general_dilated(x, params[name]["weight"], (2, 2), "VALID")
+            x = jax.nn.relu(x + params[name]["bias"][:, None, None])
+        x = jax.numpy.tanh(params["5"]["weight"] @ x.ravel() + params["5"]["bias"])
+        return params["7"]["weight"] @ x + params["7"]["bias"]
+
+    def log_likelihood(params: Any, datum: Any) -> Any:
+        return jax.nn.log_softmax(logits(params, datum[0]))[datum[1]]
+
+    data = images, classes
+    return sg.potentials.from_jax(1.0, log_likelihood, data, params, 64, sample="7.*", cache=cache)
+
+
 def seconds(call: Callable[[], Any], repeats: int) -> float:
     """Of one call, the mean of some."""
     start = time.perf_counter()
@@ -41,19 +81,15 @@ def seconds(call: Callable[[], Any], repeats: int) -> float:
     return (time.perf_counter() - start) / repeats
 
 
-def measure(name: str, make: Callable[[], tuple[nn.Module, str]], n_data: int, rounds: int) -> dict[str, Any]:
+def measure(name: str, make: Make, parameters: int, n_data: int, rounds: int) -> dict[str, Any]:
     """Milliseconds a gradient both ways, and what the features cost once."""
     rng = np.random.default_rng(0)
     images = rng.normal(size=(n_data, 1, 28, 28)).astype(np.float32)
     classes = rng.integers(10, size=n_data)
-    module, sample = make()
-    options = {"batch_size": 64, "sample": sample}
     start = time.perf_counter()
-    models = {
-        "every time": sg.potentials.from_torch(module, "categorical", (images, classes), cache=False, **options),
-    }
+    models = {"every time": make(images, classes, False)}
     made = time.perf_counter()
-    models["once"] = sg.potentials.from_torch(module, "categorical", (images, classes), cache=True, **options)
+    models["once"] = make(images, classes, True)
     once = time.perf_counter() - made - (made - start)
     theta = models["once"].initial()
     batches = [models["once"].minibatches.draw(0, 0, 0, count) for count in range(20)]
@@ -64,7 +100,7 @@ def measure(name: str, make: Callable[[], tuple[nn.Module, str]], n_data: int, r
             found[way].append(seconds(lambda of=model: [of.gradient(theta, batch) for batch in batches], 1) / 20)
     medians = {way: statistics.median(times) for way, times in found.items()}
     return {
-        "model": name, "sampled": models["once"].size, "parameters": sum(p.numel() for p in module.parameters()),
+        "model": name, "sampled": models["once"].size, "parameters": parameters,
         "data": n_data, "milliseconds": {way: 1e3 * t for way, t in medians.items()},
         "ratio": medians["every time"] / medians["once"], "seconds_once": once,
         "largest_difference": float(np.abs(gradients[0] - gradients[1]).max() / np.abs(gradients[0]).max()),
@@ -78,12 +114,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    rows = [measure(name, make, given.data, given.rounds) for name, make in (("LeNet", lenet), ("small", small))]
-    print(print("model     sampled       of  every time      once  ratio  features    error"))
+    cores.one_core()
+    torch.set_num_threads(1)
+    sizes = [sum(p.numel() for p in make()[0].parameters()) for make in (lenet, small)]
+    models = [("LeNet", in_torch(lenet), sizes[0]), ("small", in_torch(small), sizes[1])]
+    models += [("small, JAX", in_jax, sizes[1])]
+    rows = [measure(*model, given.data, given.rounds) for model in models]
+    print("model       sampled       of  every time      once  ratio  features    error")
     for row in rows:
         each = row["milliseconds"]
         print(
-            f"{row['model']:8} {row['sampled']:8,} {row['parameters']:8,} {each['every time']:8.3f} ms "
+            f"{row['model']:10} {row['sampled']:8,} {row['parameters']:8,} {each['every time']:8.3f} ms "
             f"{each['once']:6.3f} ms {row['ratio']:5.1f}× {row['seconds_once']:7.2f} s {row['largest_difference']:8.1e}"
         )
     if given.json:

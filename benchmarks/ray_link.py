@@ -8,6 +8,7 @@ networks with it; no network outside of them is touched. It needs the right to m
         engine = sg.engines.Ray(address=address, server_resources={"first": 1})
 """
 
+import logging
 import os
 import secrets
 import subprocess
@@ -55,8 +56,13 @@ def two_hosts(gigabits: float, workers: int) -> Iterator[str]:
     nodes = [_node((), ADDRESSES[0], (*head, '--resources={"first": 1}'))]
     nodes.append(_node(second, ADDRESSES[1], (f"--address={address}", f"--num-cpus={workers}")))
     try:
+        import ray
+
+        # One connection for all runs: Ray starts other workers for each, which takes them a quarter of a minute.
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
         yield address
     finally:
+        ray.shutdown()
         for node in nodes:
             node.kill()
         holder.communicate()

@@ -41,6 +41,7 @@ SECTIONS = (
     Section("cifar10_quick", "networks", "Steps a second: Cifar10-Quick", ("--network", "cifar10_quick")),
     Section("precision_logistic", "precision_logistic", "Time to precision: logistic regression"),
     Section("precision_lenet", "precision_lenet", "Time to precision: LeNet"),
+    Section("deep_peers", "deep_peers", "A classifier beside posteriors and laplace-torch"),
     Section("effective", "effective", "Effective draws a second: logistic regression"),
     Section("variance_reduction", "variance_reduction", "Variance reduction: logistic regression"),
     Section("server", "server", "The server's ceiling"),

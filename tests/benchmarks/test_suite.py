@@ -24,8 +24,8 @@ def sections(benchmark_module):
 
 SCRIPTS = (
     "logistic_steps", "softmax", "jax_steps", "perceptron", "networks", "precision_logistic", "precision_lenet",
-    "effective", "variance_reduction", "server", "engine_cost", "two_cores", "time_speedup", "lenet_threads",
-    "saturation", "async_efficiency", "scale", "memory", "startup",
+    "deep_peers", "effective", "variance_reduction", "server", "engine_cost", "two_cores", "time_speedup",
+    "lenet_threads", "saturation", "async_efficiency", "scale", "memory", "startup",
 )  # fmt: skip
 
 

@@ -31,6 +31,9 @@ def from_jax(
     *,
     predict: Callable[[Any, Any], Any] | None = None,
     sample: str | Sequence[str] | None = None,
+    cache: bool | None = None,
+    inputs: Callable[[Any], Any] | None = None,
+    network: bool | None = None,
 ) -> "JaxPotential":
     """The potential U(θ) = −log p(θ) − Σ_i log p(d_i | θ) of a model written in JAX, differentiated by JAX.
 
@@ -50,9 +53,19 @@ def from_jax(
             classes, (K,), or to a pair (mean, variance of the noise).
         sample: the names of the leaves that are sampled, in which * stands for any characters, such as ``"head.*"``;
             None for all. The others are constants, of any type; ``unravel`` puts them back.
+        cache: whether what the frozen leaves make of the data, before anything that is sampled has a say, is computed
+            once and kept, so that a gradient costs what comes after it. None for doing so where it can be done and
+            takes at most 1 GiB; ``model.frozen`` says what became of it. Gradients differ from those without in their
+            last bits.
+        inputs: from ONE datum to the x of it that ``predict`` takes; None for x of a pair (x, y), or the entry ``"x"``
+            or ``"X"`` of a dict. For ``network`` alone.
+        network: whether runs are judged by what the model predicts for some of its data, since its weights have no
+            meaning of their own. None for whether it multiplies matrices, or convolves arrays, both of which depend on
+            θ, as layers below the last do, and it is known what it predicts.
 
     Returns:
-        A :class:`Potential` that has, besides, ``unravel(theta)``: the flat θ as a pytree like ``params``.
+        A :class:`Potential` with ``predictive(X)`` and ``log_likelihood(theta)`` that has, besides, ``frozen`` and
+        ``unravel(theta)``: the flat θ as a pytree like ``params``.
 
     >>> import jax.numpy as jnp
     >>> model = from_jax(
@@ -70,7 +83,8 @@ def from_jax(
         if error.name is None or error.name.partition(".")[0] not in ("jax", "jaxlib"):
             raise
         raise MissingExtra("from_jax", "jax") from error
-    return JaxPotential(log_prior, log_likelihood, data, params, batch_size, scheme, dtype, predict, sample)
+    options = (predict, sample, cache, inputs, network)
+    return JaxPotential(log_prior, log_likelihood, data, params, batch_size, scheme, dtype, *options)
 
 
 def from_numpyro(

@@ -1,144 +1,40 @@
 """A potential from a model written in JAX: a log-prior, a log-likelihood of one datum, and pytrees of parameters."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stalegrad._internal import validation as checks
 from stalegrad._internal.errors import ArgumentError
-from stalegrad._internal.types import Array, IntArray
-from stalegrad.potentials.base import Potential
-from stalegrad.potentials.compiled import fits
-from stalegrad.potentials.frontends.pytrees import (
-    data_leaves,
-    form,
-    is_array,
-    joined,
-    leaf_names,
-    log_density,
-    parameter_leaves,
-    part,
-)
+from stalegrad._internal.types import Array
+from stalegrad.potentials.frontends.jax_body import Cut, Rows, featured
+from stalegrad.potentials.frontends.jax_flat import FlatPotential, Pytree
+from stalegrad.potentials.frontends.pytrees import data_leaves, evenly, form, is_array, log_density, part
 from stalegrad.potentials.minibatches.scheme import Minibatches
 from stalegrad.potentials.prediction import Predictive
 from stalegrad.potentials.priors import FlatPrior, Priors
 from stalegrad.potentials.traced import Traced
 
-Pytree = Any
 LogPrior = Callable[[Pytree], Any]
 LogLikelihood = Callable[[Pytree, Pytree], Any]
 Predict = Callable[[Pytree, Any], Any]
 
-_BLOCK = 1000  # rows in one pass where all are wanted
+_MOST_FEATURES = 1 << 30  # bytes that are kept without being asked for
+_MOST_ASKED = 1000  # rows for whose predictions a model can be asked
 
 
-class FlatPotential(Potential):
-    """What models in JAX share: a pytree of parameters as one flat θ, and a gradient that is one compiled call.
+class Kept(NamedTuple):
+    """What is left of data after they went through a frozen body: what a worker is sent in their place."""
 
-    A subclass writes ``_potential``, U on a minibatch. Repetitions go one by one: a batched call would be another
-    program, whose last bits may differ.
-
-    Args:
-        params: a pytree of floating-point arrays: the structure of the parameters and where chains start.
-        data: a pytree of arrays that the compiled call takes as an argument, lest they be constants of the program.
-        minibatches: of N data.
-        dtype: of θ; None means float64 if any leaf of ``params`` is.
-        names: of the leaves, and what they are called in errors; None for their paths.
-    """
-
-    def __init__(
-        self,
-        params: Pytree,
-        data: Pytree,
-        minibatches: Minibatches,
-        dtype: Any,
-        names: Mapping[str, str] | None = None,
-    ) -> None:
-        leaves, self._structure = parameter_leaves(params, None if names is None else list(names.values()))
-        self._names = leaf_names(params) if names is None else list(names)
-        self._leaves = [form(leaf.shape, leaf.dtype) for leaf in leaves]
-        widest = np.float64 if any(leaf.dtype == np.float64 for leaf in leaves) else np.float32
-        flat_dtype = checks.float_dtype("dtype", widest if dtype is None else dtype)
-        if flat_dtype == np.float64 and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
-            remedy = "Call jax.config.update('jax_enable_x64', True) or set JAX_ENABLE_X64=1 first, or give np.float32."
-            raise ArgumentError("dtype", dtype, "is double precision, which JAX has switched off", remedy)
-        self._start = np.concatenate([np.asarray(leaf, flat_dtype).ravel() for leaf in leaves])
-        self._data = data
-        super().__init__(self._start.size, minibatches, flat_dtype)
-        gradient = jax.grad(self._potential)
-        self._compiled, self._traced = jax.jit(gradient), Traced(gradient, data, {})
-
-    @abstractmethod
-    def _potential(self, theta: Any, indices: Any, data: Pytree) -> Any:
-        """U(θ) as the data ``indices`` give it, or all data in order if they are None, a scalar. Traced by JAX."""
-
-    @property
-    def traced(self) -> Traced | None:
-        """The gradient that is compiled, unless a subclass has put another in its place."""
-        own = type(self).gradient is FlatPotential.gradient and type(self).gradients is FlatPotential.gradients
-        return self._traced if own else None
-
-    def gradient(self, theta: Array, indices: IntArray) -> Array:
-        """g̃(θ) on the data ``indices``."""
-        theta = np.asarray(theta, self.dtype)
-        if theta.shape != (self.size,):
-            raise ArgumentError("theta", theta, f"has shape {theta.shape}", f"Give a vector of {self.size} entries.")
-        indices = np.asarray(indices)
-        if indices.ndim != 1 or indices.size == 0 or indices.min() < 0 or indices.max() >= self.n_data:
-            remedy = f"Give a vector of indices from 0 to {self.n_data - 1}."
-            raise ArgumentError("indices", indices, "is empty or reaches outside the data", remedy)
-        return np.array(self._compiled(theta, indices, self._data))
-
-    def gradients(self, theta: Array, indices: IntArray, out: Array) -> None:
-        """g̃ for R repetitions, one by one; the arguments are looked at in compiled code, all at once."""
-        if not fits(theta, indices, out, self.size, self.n_data):
-            super().gradients(theta, indices, out)  # which says what is wrong with them
-            return
-        compiled, data = self._compiled, self._data
-        for row in range(theta.shape[0]):
-            out[row] = compiled(theta[row], indices[row], data)
-
-    def initial(self) -> Array:
-        """The ``params`` that the potential was made with, flat."""
-        return self._start.copy()
-
-    @property
-    def layout(self) -> dict[str, tuple[int, ...]]:
-        """The leaves of ``params``, named by their paths: ``params["layer"]["bias"]`` is ``layer.bias``."""
-        return dict(zip(self._names, (leaf.shape for leaf in self._leaves), strict=True))
-
-    def _compiled_over(self, function: Callable[[Any, Pytree], Any], rows: Pytree) -> Predictive:
-        """A function of θ and a block of rows as one of θ, (n,) or (draws, n), and all rows, in float64."""
-        count = jax.tree.leaves(rows)[0].shape[0]
-        blocks = [
-            jax.tree.map(lambda leaf, first=first: leaf[first : first + _BLOCK], rows)
-            for first in range(0, count, _BLOCK)
-        ]
-        one, many = jax.jit(function), jax.jit(jax.vmap(function, in_axes=(0, None)))
-
-        def over(theta: Array) -> Any:
-            point = np.asarray(theta, self.dtype)
-            if point.ndim not in (1, 2) or point.shape[-1] != self.size:
-                problem, remedy = f"has shape {point.shape}", f"Give {self.size} entries, or rows of so many."
-                raise ArgumentError("theta", theta, problem, remedy)
-            parts = [(one if point.ndim == 1 else many)(point, block) for block in blocks]
-            return jax.tree.map(lambda *leaves: joined(leaves, point.ndim - 1), *parts)
-
-        return over
-
-    def unravel(self, theta: Any) -> Pytree:
-        """The flat θ as a pytree with the structure, shapes and types of ``params``."""
-        if np.shape(theta) != (self.size,):
-            problem = f"has shape {np.shape(theta)}"
-            raise ArgumentError("theta", theta, problem, f"Give a vector of {self.size} entries.")
-        ends = np.cumsum([leaf.size for leaf in self._leaves])[:-1]
-        pieces = jnp.split(jnp.asarray(theta), ends)
-        shaped = [p.reshape(leaf.shape).astype(leaf.dtype) for p, leaf in zip(pieces, self._leaves, strict=True)]
-        return jax.tree.unflatten(self._structure, shaped)
+    structure: Any
+    forms: list[Any]
+    """Of the leaves of one datum."""
+    n_data: int
+    rows: Rows
+    few: Pytree
+    """Inputs of some data."""
 
 
 class JaxPotential(FlatPotential):
@@ -146,6 +42,9 @@ class JaxPotential(FlatPotential):
 
     The minibatch's gather, the map over its data and the differentiation are one compiled call.
     """
+
+    frozen: str
+    """What becomes of the arrays that are not sampled, in words."""
 
     def __init__(
         self,
@@ -158,41 +57,79 @@ class JaxPotential(FlatPotential):
         dtype: Any,
         predict: Predict | None = None,
         sample: str | Sequence[str] | None = None,
+        cache: bool | None = None,
+        inputs: Callable[[Pytree], Any] | None = None,
+        network: bool | None = None,
     ) -> None:
-        rows, n_data = data_leaves("data", data)
         self._parted = part(params, sample)
         # Arrays that are not sampled are arguments of the compiled call, like the data; functions are part of it.
         constants = {place: leaf for place, leaf in enumerate(self._parted.rest) if is_array(leaf)}
         leaves = self._parted.sampled
         names = dict(zip(leaves, self._parted.paths, strict=True))
+        kept = data if isinstance(data, Kept) else None
+        if kept is None:
+            rows, n_data = data_leaves("data", data)
+            found, self._structure_of_datum = jax.tree.flatten(rows)
+            self._forms = [form(leaf.shape[1:], leaf.dtype) for leaf in found]
+            own = Rows(dict(enumerate(found)), [])
+        else:
+            self._structure_of_datum, self._forms, n_data = kept.structure, kept.forms, kept.n_data
+            own = jax.tree.map(jnp.asarray, kept.rows)
         batches = Minibatches.of(n_data, batch_size, scheme)
-        super().__init__(list(leaves.values()), (rows, constants), batches, dtype, names)
-        self._made_from = log_prior, params, sample
+        super().__init__(list(leaves.values()), (own, constants), batches, dtype, names)
+        self._made_from = log_prior, params, sample, cache, inputs, network
         self._log_likelihood, self._predict = log_likelihood, predict
         self._log_prior: Any = log_prior if callable(log_prior) else None
         self.prior = None if callable(log_prior) else FlatPrior(log_prior, self.layout, self.dtype, self._start)
         """The prior, if it was given as one of :mod:`stalegrad.potentials.priors`."""
         self._likelihoods: Predictive | None = None  # compiled when it is first asked for
         self._refuse_unless_scalar()
+        whole = Cut(self._likelihood_of, self._leaves, constants, self._datum)
+        self._few = self._some_inputs(inputs) if kept is None else kept.few
+        self._network = self._is_network(network, whole.is_deep)
+        self._cut: Cut | None = None
+        self.frozen = self._keep_features(whole, cache, kept)
+        self._traced = Traced(self._traced.gradient, self._data, {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        log_prior, params, sample = self._made_from
-        params = jax.tree.map(lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, params)
-        data = jax.tree.map(np.asarray, self._data[0])
+        log_prior, params, *options = self._made_from
+        sample, *more = options
+        own, params, few = jax.tree.map(
+            lambda leaf: np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf, (self._data[0], params, self._few)
+        )
+        data = jax.tree.unflatten(self._structure_of_datum, own.leaves.values()) if self._cut is None else None
+        if data is None:
+            data = Kept(self._structure_of_datum, self._forms, self.n_data, own, few)
         batches = self.minibatches
-        made_from = (log_prior, self._log_likelihood, data, params)
-        return JaxPotential, (*made_from, batches.batch_size, batches.scheme, self.dtype, self._predict, sample)
+        made_from = (log_prior, self._log_likelihood, data, params, batches.batch_size, batches.scheme, self.dtype)
+        return JaxPotential, (*made_from, self._predict, sample, *more)
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is judged by what it predicts."""
+        return self._network
+
+    def predictions(self, rows: int) -> Callable[[Array], Array] | None:
+        """What a network predicts for at most so many of its data, up to 1,000, evenly chosen: of pairs the means."""
+        if not self._network:
+            return None
+        few = jax.tree.leaves(self._few)[0].shape[0]
+        asked = self.predictive(jax.tree.map(lambda leaf: leaf[evenly(few, rows)], self._few))
+
+        def predicted(theta: Array) -> Array:
+            found = asked(theta)
+            return np.asarray(found[0] if isinstance(found, tuple) else found)
+
+        return predicted
 
     def unravel(self, theta: Any, constants: Any = None) -> Pytree:
         """The flat θ as a pytree with the structure, shapes and types of ``params``; what is not sampled stays."""
-        sampled = super().unravel(theta)
-        rest = list(self._parted.rest)
-        for place, leaf in (constants or {}).items():
-            rest[place] = leaf
-        return self._parted.whole(sampled, rest)
+        return self._whole(super().unravel(theta), constants)
 
     def predictive(self, X: Pytree, predict: Predict | None = None) -> Predictive:
         """The function θ ↦ what it predicts for the rows of ``X``, which :meth:`stalegrad.Run.predict` averages.
+
+        What is made of X before anything that is sampled has a say is computed once, unless ``cache=False``.
 
         Args:
             X: a pytree of arrays whose first axes count the rows.
@@ -210,37 +147,134 @@ class JaxPotential(FlatPotential):
         def block(theta: Any, some: Pytree) -> Any:
             return jax.vmap(function, in_axes=(None, 0))(self.unravel(theta), some)
 
-        return self._compiled_over(block, rows)
+        if self._cut is None:
+            return self._compiled_over(block, rows)
+        of_one = jax.tree.map(lambda leaf: form(leaf.shape[1:], leaf.dtype), rows)
+        constants = self._data[1]
+        cut = Cut(lambda *parts: function(self._whole(*parts[:2]), parts[2]), self._leaves, constants, of_one)
+        return self._compiled_over(self._over_features(cut), featured(cut, constants, rows))
 
     def log_likelihood(self, theta: Array, data: Pytree = None) -> Array:
         """log p(d_i | θ) of each datum, (N,), in float64; of the model's own data, or of others like them."""
-        rows = self._data[0] if data is None else data_leaves("data", data)[0]
-
-        def block(theta: Any, some: Pytree) -> Any:
-            return jax.vmap(self._log_likelihood, in_axes=(None, 0))(self.unravel(theta), some)
-
         if data is not None:
+            rows, _ = data_leaves("data", data)
+
+            def block(theta: Any, some: Pytree) -> Any:
+                return jax.vmap(self._log_likelihood, in_axes=(None, 0))(self.unravel(theta), some)
+
             return np.asarray(self._compiled_over(block, rows)(theta))
         if self._likelihoods is None:
-            self._likelihoods = self._compiled_over(block, rows)
+            constants = self._data[1]
+            self._likelihoods = self._compiled_over(
+                lambda theta, some: self._terms(FlatPotential.unravel(self, theta), constants, some), self._data[0]
+            )
         return np.asarray(self._likelihoods(theta))
 
     def _potential(self, theta: Any, indices: Any, data: Pytree) -> Any:
         """−log p(θ) − (N/J) Σ_{i ∈ batch} log p(d_i | θ). The data are an argument, not constants of the program."""
         rows, constants = data
-        params = self.unravel(theta, constants)
+        sampled = super().unravel(theta)
         batch = rows if indices is None else jax.tree.map(lambda leaf: leaf[indices], rows)
-        terms = jax.vmap(self._log_likelihood, in_axes=(None, 0))(params, batch)
+        terms = self._terms(sampled, constants, batch)
         weight = 1.0 if indices is None else self.n_data / indices.size
-        prior = self._log_prior(params) if self.prior is None else log_density(self.prior, theta)
+        prior = (
+            self._log_prior(self._whole(sampled, constants)) if self.prior is None else log_density(self.prior, theta)
+        )
         return -prior - weight * terms.sum()
 
+    def _terms(self, sampled: Sequence[Any], constants: Any, rows: Rows) -> Any:
+        """log p(d_i | θ) of some rows."""
+        if self._cut is not None:
+            return jax.vmap(self._cut.rest, in_axes=(None, None, 0, 0))(sampled, constants, *rows)
+        batch = jax.tree.unflatten(self._structure_of_datum, rows.leaves.values())
+        return jax.vmap(self._log_likelihood, in_axes=(None, 0))(self._whole(sampled, constants), batch)
+
+    def _over_features(self, cut: Cut) -> Callable[[Any, Rows], Any]:
+        """What ``cut`` makes of some rows."""
+
+        def block(theta: Any, rows: Rows) -> Any:
+            sampled = FlatPotential.unravel(self, theta)
+            return jax.vmap(cut.rest, in_axes=(None, None, 0, 0))(sampled, self._data[1], *rows)
+
+        return block
+
+    def _whole(self, sampled: Sequence[Any], constants: Any) -> Pytree:
+        rest = list(self._parted.rest)
+        for place, leaf in (constants or {}).items():
+            rest[place] = leaf
+        return self._parted.whole(sampled, rest)
+
+    @property
+    def _datum(self) -> Pytree:
+        return jax.tree.unflatten(self._structure_of_datum, self._forms)
+
+    def _likelihood_of(self, sampled: Sequence[Any], constants: Any, datum: Pytree) -> Any:
+        return self._log_likelihood(self._whole(sampled, constants), datum)
+
+    # ------------------------------------------------------------------------------------------- what is frozen
+
+    def _keep_features(self, cut: Cut, cache: bool | None, kept: Kept | None) -> str:
+        """Compute what does not depend on θ once, if that can be done; says what has become of it."""
+        own, constants = self._data
+        size = cut.bytes_a_datum * self.n_data
+        if not constants:
+            reason = "nothing is frozen"
+        elif cache is False:
+            reason = "cache=False"
+        elif cut.has_effects:
+            reason = "log_likelihood prints or calls back"
+        elif not cut.forms:
+            reason = "what is frozen comes after what is sampled, or is not applied to the data"
+        elif cache is None and kept is None and size > _MOST_FEATURES:
+            reason = f"features would take {size / 1e9:.1f} GB; cache=True keeps them all the same"
+        else:
+            self._cut = cut
+            if kept is None:
+                rows = jax.tree.unflatten(self._structure_of_datum, own.leaves.values())
+                self._data = featured(cut, constants, rows), constants
+            shapes = ", ".join(str(each.shape) for each in cut.forms)
+            return f"computed once: features {shapes} of each of {self.n_data:,} data, {size / 1e6:.1f} MB"
+        if cache:
+            remedy = "Sample what comes last alone, such as sample='head.*', or leave cache out."
+            raise ArgumentError("cache", cache, f"cannot be done: {reason}", remedy)
+        return f"computed for every gradient: {reason}"
+
+    # --------------------------------------------------------------------------------------- what is predicted
+
+    def _some_inputs(self, inputs: Callable[[Pytree], Any] | None) -> Pytree:
+        """What ``predict`` is given of some of the data; None if that is not known."""
+        if inputs is not None and not callable(inputs):
+            raise ArgumentError("inputs", inputs, "cannot be called", "Give a function from one datum to its x.")
+        own: Rows = self._data[0]
+        data = jax.tree.unflatten(self._structure_of_datum, own.leaves.values())
+        some = jax.tree.map(lambda leaf: leaf[evenly(self.n_data, _MOST_ASKED)], data)
+        if inputs is not None:
+            return jax.vmap(inputs)(some)
+        if isinstance(some, tuple | list) and len(some) == 2:
+            return some[0]
+        return next((some[name] for name in ("x", "X") if name in some), None) if isinstance(some, Mapping) else None
+
+    def _is_network(self, network: bool | None, deep: bool) -> bool:
+        if network is False or (network is None and (not deep or self._predict is None or self._few is None)):
+            return False
+        remedy = "Give predict=, and inputs= unless data are a pair (x, y) or have an entry 'x'; or leave network out."
+        if self._predict is None or self._few is None:
+            problem = f"is judged by what it predicts, and {'inputs' if self._predict else 'predict'} is missing"
+            raise ArgumentError("network", network, problem, remedy)
+        one = jax.tree.map(lambda leaf: form(leaf.shape[1:], leaf.dtype), self._few)
+        try:
+            jax.eval_shape(lambda theta, x: self._predict(self.unravel(theta), x), form((self.size,), self.dtype), one)
+        except Exception:
+            if network or self._made_from[4] is not None:
+                raise
+            return False  # x is not what predict takes
+        return True
+
     def _refuse_unless_scalar(self) -> None:
-        datum = jax.tree.map(lambda leaf: form(leaf.shape[1:], leaf.dtype), self._data[0])
         theta = form((self.size,), self.dtype)
         for name, function, arguments in (
             ("log_prior", self._log_prior, ()),
-            ("log_likelihood", self._log_likelihood, (datum,)),
+            ("log_likelihood", self._log_likelihood, (self._datum,)),
         ):
             if name == "log_prior" and function is None:
                 continue

@@ -15,7 +15,7 @@ from numpyro.primitives import Messenger
 
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.types import Array
-from stalegrad.potentials.frontends.jax import FlatPotential
+from stalegrad.potentials.frontends.jax_flat import FlatPotential
 from stalegrad.potentials.minibatches.scheme import Minibatches
 from stalegrad.potentials.prediction import Predictive
 

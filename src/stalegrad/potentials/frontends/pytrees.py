@@ -10,10 +10,12 @@ import numpy as np
 
 from stalegrad._internal import validation as checks
 from stalegrad._internal.errors import ArgumentError
-from stalegrad._internal.types import Array
+from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.priors import FlatPrior, Laplace, Normal, Prior, StudentT
 
 Pytree = Any
+
+_BLOCK = 1000  # rows in one pass where all are wanted
 
 
 class Parted(NamedTuple):
@@ -141,6 +143,19 @@ def _key_name(entry: Any) -> str:
             return str(name)
         case _:
             return str(entry)
+
+
+def evenly(count: int, most: int) -> IntArray:
+    """At most so many of the numbers from 0 to count − 1, evenly chosen."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).astype(np.int64))
+
+
+def blocks(rows: Pytree) -> list[Pytree]:
+    """Rows in blocks, so that memory does not grow with their number."""
+    count = jax.tree.leaves(rows)[0].shape[0]
+    return [
+        jax.tree.map(lambda leaf, first=first: leaf[first : first + _BLOCK], rows) for first in range(0, count, _BLOCK)
+    ]
 
 
 def joined(leaves: Any, axis: int) -> Array:
