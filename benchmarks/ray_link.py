@@ -21,7 +21,7 @@ from pathlib import Path
 ALONE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 """Before the command that calls :func:`two_hosts`: it is the first host."""
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
-PORT, PATIENCE = 6399, 120.0
+PORT, PATIENCE = 6399, 300.0
 _RAY = str(Path(sys.executable).parent / "ray")
 _NODE = ("--object-store-memory=400000000", "--disable-usage-stats", "--block")
 
