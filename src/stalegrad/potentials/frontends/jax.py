@@ -258,12 +258,13 @@ class JaxPotential(FlatPotential):
         if network is False or (network is None and (not deep or self._predict is None or self._few is None)):
             return False
         remedy = "Give predict=, and inputs= unless data are a pair (x, y) or have an entry 'x'; or leave network out."
-        if self._predict is None or self._few is None:
-            problem = f"is judged by what it predicts, and {'inputs' if self._predict else 'predict'} is missing"
+        predict = self._predict
+        if predict is None or self._few is None:
+            problem = f"is judged by what it predicts, and {'inputs' if predict else 'predict'} is missing"
             raise ArgumentError("network", network, problem, remedy)
         one = jax.tree.map(lambda leaf: form(leaf.shape[1:], leaf.dtype), self._few)
         try:
-            jax.eval_shape(lambda theta, x: self._predict(self.unravel(theta), x), form((self.size,), self.dtype), one)
+            jax.eval_shape(lambda theta, x: predict(self.unravel(theta), x), form((self.size,), self.dtype), one)
         except Exception:
             if network or self._made_from[4] is not None:
                 raise
