@@ -150,3 +150,4 @@ def test_classes_that_can_be_told_apart_under_a_vague_prior(prior_scale, random_
     assert error < 0.05
     assert abs(draws.mean()) < 0.1 + 4.9 * error
     assert abs(np.mean(draws**2) - 1) < 0.2 + 4.9 * spread_error
+    assert [concern for concern in model.run_.warmup.concerns if "funnel" in concern] == [], "a step suits all places"

@@ -52,6 +52,17 @@ def test_a_step_that_heats_chains_is_shortened_though_they_stay():
     assert tried(walls, 0.3, 1) == 0.3
 
 
+@pytest.mark.parametrize(
+    ("kernel", "known"),
+    [(sg.Harmonic(step_size=0.2, friction=0.7), True), (sg.SGLD(step_size=0.05), False),
+     (sg.SGNHT(step_size=0.05, noise=1.0), False)],
+)  # fmt: skip
+def test_only_a_free_momentum_tells_how_hot_chains_are(kernel, known):
+    target = InCoordinates(Given(lambda theta: theta, 2), coordinates([0.0, 0.0], [1.0, 1.0]))
+    trial = stood(kernel, target, DRAWS, StaleGradients(), workers=1, staleness=0, steps=1600, bias=0.05, seed=0)
+    assert (trial.stood, trial.heat_known) == (True, known)
+
+
 def test_no_step_stands_where_every_one_overflows():
     target = InCoordinates(Given(lambda theta: np.full_like(theta, np.nan), 2), coordinates([0, 0], [1, 1]))
     kernel = sg.Harmonic(step_size=0.5, friction=0.7)

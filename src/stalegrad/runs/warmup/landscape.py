@@ -26,7 +26,6 @@ _WORK = 5e7  # data times parameters of a part that is looked at
 _POINTS = 16
 _FEW = 200  # parameters up to which other modes are looked for
 _MOVES = 2  # to a mode that has more of the posterior
-_UNEVEN = 30.0  # curvatures that differ so much from place to place are a funnel, or something like it
 _AGREE = 1.2  # R-hat of pilot chains that have come to the same place
 
 
@@ -117,7 +116,7 @@ def explore(
     flat = seen.draws.reshape(-1, potential.size)
     points = flat[np.linspace(0, len(flat) - 1, _POINTS if dense else _POINTS // 4).astype(int)]
     steep = steepness(InCoordinates(part, seen.coordinates).full_gradient, points, potential.dtype, seed)
-    return Landscape(mode.found, seen, steep, _concerns(mode, seen, steep, elsewhere))
+    return Landscape(mode.found, seen, steep, _concerns(mode, seen, elsewhere))
 
 
 def _mode(
@@ -136,7 +135,7 @@ def _better(one: Pilot, other: Pilot) -> bool:
     return (one.rhat - 1) * max(one.correction, one.shift) < (other.rhat - 1) * max(other.correction, other.shift)
 
 
-def _concerns(mode: Mode, seen: Pilot, steep: Steepness, other: OtherMode | None) -> tuple[str, ...]:
+def _concerns(mode: Mode, seen: Pilot, other: OtherMode | None) -> tuple[str, ...]:
     found = []
     if other is not None:
         found.append(
@@ -146,11 +145,6 @@ def _concerns(mode: Mode, seen: Pilot, steep: Steepness, other: OtherMode | None
     if seen.rhat > _AGREE:
         found.append(
             f"the pilot chains do not agree (R-hat {seen.rhat:.2f}): several modes, or directions that mix very slowly"
-        )
-    if steep.largest > _UNEVEN * max(1.0, float(np.median(steep.points))):
-        found.append(
-            f"U curves up to {steep.largest / float(np.median(steep.points)):.0f} times as much at some places as at "
-            "most: no step suits both, as in a funnel. Reparametrise the model (non-centred), or use NUTS"
         )
     if not mode.found and seen.correction > _MISLEADING:
         found.append("there is no mode, and the pilot chains were still finding new places when they ended")

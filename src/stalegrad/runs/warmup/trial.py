@@ -39,6 +39,8 @@ class Trial(NamedTuple):
     """What it took."""
     stood: bool
     """Whether chains stand that step."""
+    heat_known: bool
+    """Whether the momentum of that sampler says how hot it is."""
 
 
 def stood(
@@ -84,9 +86,9 @@ def stood(
         spent += rows * updates
         heat = _heat(trial, target, points, architecture, workers, min(staleness, updates), updates, seed + number, far)
         if heat <= _HOT * bias:
-            return Trial(kernel, spent, True)
+            return Trial(kernel, spent, True, _tells_heat(trial))
         kernel = kernel.with_step_size(h / min(max(sqrt(1 + heat), _SHORTER), _SHORTEST))
-    return Trial(kernel, spent, False)
+    return Trial(kernel, spent, False, _tells_heat(kernel))
 
 
 def _heat(
@@ -111,15 +113,20 @@ def _heat(
             execute(trace, architecture.work(target, [kernel], workers), chain, record)
     except (GradientError, ArithmeticError):
         return inf
+    if not _tells_heat(kernel):
+        return 0.0
     h = float(kernel.schedule(0))
     expected = kernel.free_kinetic_temperature(h)
-    if expected is None or kernel.thermostat is not None:  # such a momentum says nothing
-        return 0.0
     excess = squares / ((updates - settled) * expected) - 1
     return max(
         float(excess.max()) - _by_chance(kernel, h, len(points), updates - settled, len(excess)),
         float(excess.mean()) - _by_chance(kernel, h, len(points) * len(excess), updates - settled, 1),
     )
+
+
+def _tells_heat(kernel: Kernel) -> bool:
+    """Whether the mean square of its momentum is known, and no thermostat makes it so."""
+    return kernel.free_kinetic_temperature(float(kernel.schedule(0))) is not None and kernel.thermostat is None
 
 
 def _by_chance(kernel: Kernel, h: float, rows: int, updates: int, entries: int) -> float:

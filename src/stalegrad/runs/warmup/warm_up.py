@@ -32,13 +32,16 @@ from stalegrad.runs.warmup.noise import with_less_noise
 from stalegrad.runs.warmup.options import Warmup
 from stalegrad.runs.warmup.record import WarmupRecord
 from stalegrad.runs.warmup.starts import dispersed_starts
+from stalegrad.runs.warmup.steepness import Steepness
 from stalegrad.runs.warmup.steps import Conditions, chosen, forgetting
-from stalegrad.runs.warmup.trial import stood
+from stalegrad.runs.warmup.trial import Trial, stood
 
 _LEAST_PILOT, _MOST_PILOT = 16_000, 40_000
 _PILOT_SHARE = 0.25
 _NOISY = 8.0  # times as long a step without noise is worth a word
 _BURN_IN = 8.0  # times the time to forget
+_UNEVEN = 30.0  # times as steep at some places as at most: a step must be shown to suit both
+_INDEPENDENT = 100  # times that a chain forgets where it was, so that a step suits the wide places
 
 
 class Found(NamedTuple):
@@ -108,7 +111,7 @@ class _Search:
         self._counter = Counter()
         self._concerns: list[str] = []
         self._hints: list[str] = []
-        self._trials: dict[Kernel, Kernel] = {}
+        self._trials: dict[Kernel, Trial] = {}
 
     def run(self) -> Found:
         """Mode, coordinates, pilot, noise, steps, starts, burn-in."""
@@ -137,6 +140,7 @@ class _Search:
         self._advise_batch(kernels, conditions)
         memory = max(forgetting(kernel, conditions) for kernel in kernels)
         memory = max(memory, seen.relaxation / min(float(kernel.schedule(0)) for kernel in kernels))
+        self._look_for_funnel(steep, memory)
         burn_in = self._burn_in_for(memory)
         start = dispersed_starts(target, seen.draws, settings.servers, options.dispersion, self._seed)
         data = self._counter.data
@@ -162,11 +166,26 @@ class _Search:
                 seed=self._seed,
             )  # fmt: skip
             self._counter.data += trial.gradients * self._potential.batch_size
-            self._trials[kernel] = trial.kernel
+            self._trials[kernel] = trial
             if not trial.stood:
                 least = float(trial.kernel.schedule(0))
                 self._concerns.append(f"chains leave or get hot at every step that was tried, down to {least:.2g}")
-        return self._trials[kernel]
+        return self._trials[kernel].kernel
+
+    def _look_for_funnel(self, steep: Steepness, memory: float) -> None:
+        """Say so where U curves far more at some places than at most, unless one step is seen to suit them all.
+
+        It suits the steep ones if trial chains get neither thrown out nor hot there, and the others if the run forgets
+        where it was often enough: so it is at the steep walls of a posterior that is flat inside. In a funnel one of
+        the two fails.
+        """
+        ratio = steep.largest / max(1.0, float(np.median(steep.points)))
+        tried = len(self._trials) > 0 and all(trial.stood and trial.heat_known for trial in self._trials.values())
+        if ratio > _UNEVEN and not (tried and self._settings.steps >= _INDEPENDENT * memory):
+            self._concerns.append(
+                f"U curves up to {ratio:.0f} times as much at some places as at most: no step suits both, as in a "
+                "funnel. Reparametrise the model (non-centred), or use NUTS"
+            )
 
     def run_for_network(self) -> Found:
         """Step size and friction alone, in the coordinates of θ."""
