@@ -176,7 +176,10 @@ class Nodes:
         }  # fmt: skip
         command = [sys.executable, "-m", "tests.soak.ray_nodes", str(home)]
         self.process = children.start(command, home / "log", environment | self.environment)
-        wait_until(lambda: (home / "address").exists() and (home / "address").read_text(), "a Ray cluster")
+        there = home / "address"
+        wait_until(lambda: self.process.poll() is not None or (there.exists() and there.read_text()), "a Ray cluster")
+        if self.process.poll() is not None:
+            raise Broken(f"no Ray cluster has come up, see {home / 'log'}")
         self.environment["RAY_ADDRESS"] = (home / "address").read_text()
         self.more = 0
 
