@@ -20,6 +20,8 @@ MPIEXEC = str(Path(sys.executable).parent / "mpiexec")
 RANKS = 4
 LIMIT = 900.0  # seconds: what has not come by then does not come; ten processes beside it, and code to compile first
 ROOT = Path(__file__).resolve().parents[2]
+PATIENT = {"RAY_raylet_start_wait_time_s": "300", "RAY_gcs_server_request_timeout_seconds": "300"}
+"""A node of Ray has half a minute to start unless it is told otherwise, which a busy machine may not have."""
 
 
 class Broken(AssertionError):
@@ -172,7 +174,7 @@ class Nodes:
         (home / "token").write_text(secrets.token_hex(32))
         self.environment = {
             "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(home / "token"), "RAY_TMPDIR": str(home),
-            "RAY_worker_niceness": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+            "RAY_worker_niceness": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", **PATIENT,
         }  # fmt: skip
         command = [sys.executable, "-m", "tests.soak.ray_nodes", str(home)]
         self.process = children.start(command, home / "log", environment | self.environment)

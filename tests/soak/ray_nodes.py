@@ -10,33 +10,16 @@ import time
 from pathlib import Path
 
 CPUS = 6  # of the node that stays: two servers' workers
-TRIES = 5  # Ray gives a node half a minute to start, which a busy machine may not have
-
-
-def begun():
-    """A cluster of one node; several tries, because Ray gives a start up where the machine is busy."""
-    from ray.cluster_utils import Cluster  # here: whoever collects tests imports this file, and Ray takes a while
-    from tests.engines.clusters.ray_stage import NODE, SYSTEM
-
-    for left in reversed(range(TRIES)):
-        cluster = Cluster()
-        try:
-            cluster.add_node(num_cpus=CPUS, _system_config=SYSTEM, **NODE)
-        except Exception as problem:
-            cluster.shutdown()
-            if not left or "during startup" not in str(problem):
-                raise
-        else:
-            return cluster
-    raise AssertionError("the last try has returned or raised")
 
 
 def main():
-    from tests.engines.clusters.ray_stage import NODE
+    from ray.cluster_utils import Cluster  # here: whoever collects tests imports this file, and Ray takes a while
+    from tests.engines.clusters.ray_stage import NODE, SYSTEM
 
     home, master, more = Path(sys.argv[1]), int(os.environ["SOAK_PID"]), []
-    cluster = begun()
+    cluster = Cluster()
     try:
+        cluster.add_node(num_cpus=CPUS, _system_config=SYSTEM, **NODE)
         (home / "address").write_text(cluster.address)
         while not (home / "end").exists() and Path(f"/proc/{master}").exists():
             if (home / "add").exists():

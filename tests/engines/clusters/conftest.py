@@ -26,6 +26,7 @@ def nodes():
         patch.setenv("RAY_AUTH_TOKEN_PATH", str(folder / "token"))
         patch.setenv("RAY_TMPDIR", str(folder))
         patch.setenv("RAY_worker_niceness", "0")  # else whatever runs beside these tests comes first
+        patch.setenv("RAY_raylet_start_wait_time_s", "300")  # half a minute is too short beside other load
         patch.delenv("RAY_ADDRESS", raising=False)
         reset_auth_token_state()  # Ray has read the variables when it was imported
         made = Cluster()
