@@ -1,6 +1,8 @@
 """Does ``stalegrad plan --machines`` foresee what happens, and is its choice between chains and workers right?
 
     python benchmarks/plan_machines.py [--seconds 10] [--gradients 2e6] [--only desk rack link] [--json FILE]
+    python benchmarks/plan_machines.py --only desk --engine threads --work 100 --kept 40   # real runs of 1 ms gradients
+    python benchmarks/plan_machines.py --only rack link --plans FILE         # measures; again: simulates, at any time
 
 Jobs on a regression whose posterior is known exactly, for three clusters: this machine; four machines of eight cores
 with 10 Gbit/s; sixteen of four cores with 100 Mbit/s and five times as many weights. For each, as the command does: the
@@ -19,9 +21,12 @@ first is compared with the one that plan recommends. What two seeds of the same 
 
 import argparse
 import os
+import pickle
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,15 +73,15 @@ class Truth:
         return cls(mean, np.sqrt(np.diag(covariance)), np.linalg.eigh(hessian)[1][:, -1], hessian)
 
 
-def job_of(kind: str, arguments: dict[str, Any], truth: Truth) -> JobFile:
+def job_of(kind: str, arguments: dict[str, Any], truth: Truth, engine: str, kept: int) -> JobFile:
     """A job as a user would write it: one chain with one worker."""
     step = 1 / (RELAXATION * float(np.linalg.eigvalsh(truth.hessian)[0]))
     burn_in = 0 if kind == "near" else BURN_IN * RELAXATION
     architecture = sg.StaleGradients(linear=np.diag(truth.hessian)) if "owned" in kind else sg.StaleGradients()
     return JobFile(
         model=ModelFunction("planned_model:model", arguments), kernel={"name": "SGLD", "step_size": step},
-        settings=Settings(steps=burn_in + KEPT * RELAXATION, burn_in=burn_in, architecture=architecture),
-        engine="processes",
+        settings=Settings(steps=burn_in + kept * RELAXATION, burn_in=burn_in, architecture=architecture),
+        engine=engine,
     )  # fmt: skip
 
 
@@ -197,25 +202,28 @@ class Plan:
     reasons: list[str]
 
     @classmethod
-    def of(cls, name: str, kind: str, seconds: float) -> "Plan":
+    def of(cls, name: str, kind: str, seconds: float, engine: str, kept: int = KEPT, work: int | None = None) -> "Plan":
         """Measured here, predicted there."""
         machines, arguments = CLUSTERS[name]
-        job = job_of(kind, arguments, Truth.of(model(**arguments, **QUICK)))
+        more = arguments if work is None else arguments | {"work": work}
+        job = job_of(kind, more, Truth.of(model(**arguments, **QUICK)), engine, kept)
         made = forecast(job, seconds=seconds, max_workers=1, machines=machines)
         rows = layouts(job, made.calibration, made.step_sizes, machines, Targets(), here=made.layouts_here)
         return cls(name, kind, job, made, rows, *advise_layout(rows, made.calibration, Targets()))
 
 
-def compared(plan: Plan, seeds: int, gradients: float) -> dict[str, Any]:
-    """What plan says of every layout, and what it then does."""
+def compared(plan: Plan, seeds: int, gradients: float, chains: Sequence[int] = ()) -> dict[str, Any]:
+    """What plan says of every layout, or of those with so many chains, and what it then does."""
     machines, arguments = CLUSTERS[plan.name]
     potential = model(**arguments, **QUICK)
     truth, calibration, sizes = Truth.of(potential), plan.made.calibration, plan.made.step_sizes
     assert sizes is not None, plan.made.unchecked
     step: float = plan.job.kernel["step_size"]  # type: ignore[index,call-overload,assignment]
-    wanted = error_as_written(truth, potential, step, KEPT * RELAXATION)
+    wanted = error_as_written(truth, potential, step, plan.job.settings.steps - plan.job.settings.burn_in)
     lines = []
     for layout in plan.rows:
+        if chains and layout.servers not in chains:
+            continue
         if layout.measured:
             got = real(plan.job, layout, plan.kind, truth, seeds)
         else:
@@ -276,15 +284,32 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="clusters to simulate at once (default %(default)s)")
     parser.add_argument("--only", nargs="+", default=list(CLUSTERS), choices=list(CLUSTERS))
     parser.add_argument("--kinds", nargs="+", default=["near", "far", "far, owned"])
+    parser.add_argument("--engine", default="processes", help="of the jobs (default %(default)s)")
+    parser.add_argument("--kept", type=int, default=KEPT, help="relaxation times after the burn-in")
+    parser.add_argument("--work", type=int, help="how often each gradient is computed: 10 times take about 0.1 ms")
+    parser.add_argument("--chains", type=int, nargs="+", default=[], help="only layouts of so many: few take longest")
+    parser.add_argument("--plans", type=Path, help="file that keeps what was measured: if it is there, nothing is")
     parser.add_argument("--json", help="file for the numbers")
     given = parser.parse_args()
     console = Console(stderr=given.json == "-", width=120)
-    plans = [Plan.of(name, kind, given.seconds) for name in given.only for kind in given.kinds]
+    if given.plans is not None and given.plans.exists():
+        kept = pickle.loads(given.plans.read_bytes())
+        plans = [plan for plan in kept if plan.name in given.only and plan.kind in given.kinds]
+    else:
+        plans = [
+            Plan.of(name, kind, given.seconds, given.engine, given.kept, given.work)
+            for name in given.only
+            for kind in given.kinds
+        ]
+        if given.plans is not None:
+            given.plans.write_bytes(pickle.dumps(plans))
+            return
     everything: dict[str, dict[str, Any]] = {}
-    measured = {id(plan): compared(plan, given.seeds, given.gradients) for plan in plans if plan.best.measured}
+    asked = given.seeds, given.gradients, given.chains
+    measured = {id(plan): compared(plan, *asked) for plan in plans if plan.best.measured}
     with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:  # quiet cores were for the above
         left = [plan for plan in plans if id(plan) not in measured]
-        later = {id(plan): pool.submit(compared, plan, given.seeds, given.gradients) for plan in left}
+        later = {id(plan): pool.submit(compared, plan, *asked) for plan in left}
         for plan in plans:
             found = measured[id(plan)] if id(plan) in measured else later[id(plan)].result()
             everything.setdefault(plan.name, {})[plan.kind] = found

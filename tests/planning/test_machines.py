@@ -54,6 +54,13 @@ def test_with_a_long_burn_in_workers_win():
     assert "burn-in, which workers divide and chains do not" in why
 
 
+def test_seconds_that_are_compared_have_tenths():
+    """Or a reason says that chains spend 0:01 of 0:02 on burn-in."""
+    found = made(burn_in=round(1.4 / made_up.CYCLE), steps=round(3.4 / made_up.CYCLE))
+    _, (why, _) = advise_layout(found, made_up.calibration(), Targets())
+    assert "32 chains with a worker each would spend 1.4 s of 1.5 s on burn-in" in why
+
+
 def test_staleness_that_biases_asks_for_shorter_steps_and_more_of_them():
     fresh, stale = made()[0], made(sizes=replace(SIZES, curvature=100.0))[0]
     assert stale.factor < 1 == fresh.factor

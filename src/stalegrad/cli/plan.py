@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from stalegrad._internal.text import duration, printable
+from stalegrad._internal.text import duration, printable, span
 from stalegrad.cli.common import Seed, console, written
 from stalegrad.cli.runs import EngineName
 from stalegrad.kernels.noise import MAX_WORKERS
@@ -190,7 +190,7 @@ def _show_layouts(
         chosen = layout is best
         table.add_row(
             f"{'→ ' * chosen}{layout.servers:,}", f"{layout.workers:,}", f"{layout.mean_staleness:.1f}",
-            f"{layout.servers * layout.updates_per_second:,.0f}", error_text(layout.error), duration(layout.seconds),
+            f"{layout.servers * layout.updates_per_second:,.0f}", error_text(layout.error), span(layout.seconds),
             layout.bottleneck if layout.fits else "memory", style="bold green" if chosen else "",
         )  # fmt: skip
     console.print(table)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import ceil
 from pathlib import Path
 
-from stalegrad._internal.text import duration
+from stalegrad._internal.text import span
 from stalegrad.planning.advice import Targets
 from stalegrad.planning.calibration import Calibration
 from stalegrad.planning.machines import Layout, Machines
@@ -43,7 +43,7 @@ def advise_layout(found: Sequence[Layout], calibration: Calibration, targets: Ta
     best = max((each for each in able if each.seconds <= _ALIKE * fastest.seconds), key=lambda each: each.servers)
     said = [_chains_or_workers(best, found, able), _memory_said(best, found)]
     if targets.within is not None and best.seconds > targets.within:
-        said.append(f"Time: none of them is done within {duration(targets.within)}.")
+        said.append(f"Time: none of them is done within {span(targets.within)}.")
     return best, said
 
 
@@ -65,8 +65,8 @@ def _chains_or_workers(best: Layout, found: Sequence[Layout], able: Sequence[Lay
     elif many.burn_in > _SMALL * many.steps:
         alone, burnt = (each.burn_in / each.updates_per_second for each in (many, best))
         why = (
-            f"{many.servers} chains with a worker each would spend {duration(alone)} of {duration(many.seconds)} on "
-            f"burn-in, which workers divide and chains do not; here it takes {duration(burnt)}"
+            f"{many.servers} chains with a worker each would spend {span(alone)} of {span(many.seconds)} on "
+            f"burn-in, which workers divide and chains do not; here it takes {span(burnt)}"
         )
     else:
         rates = [each.servers * each.updates_per_second for each in (many, best)]
@@ -88,7 +88,7 @@ def _best_with_workers(able: Sequence[Layout]) -> str:
     shorter = f", which asks for steps {other.factor:.2g} times as long" if other.factor < 1 else ""
     served = "" if other.measured else " and cores go to servers"
     return (
-        f" The best with several workers a chain, {other.servers} of {other.workers}, takes {duration(other.seconds)}: "
+        f" The best with several workers a chain, {other.servers} of {other.workers}, takes {span(other.seconds)}: "
         f"its gradients are {other.mean_staleness:.1f} updates old{shorter}{served}."
     )
 
@@ -97,7 +97,7 @@ def _one_chain(best: Layout, found: Sequence[Layout]) -> str:
     few = found[0]
     if best.servers == 1:
         return ""
-    return f" One chain alone would take {duration(few.seconds)}, held up by the {_PARTS[few.bottleneck]}."
+    return f" One chain alone would take {span(few.seconds)}, held up by the {_PARTS[few.bottleneck]}."
 
 
 _PARTS = {
