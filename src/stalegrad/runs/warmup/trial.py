@@ -113,10 +113,10 @@ def _heat(
             execute(trace, architecture.work(target, [kernel], workers), chain, record)
     except (GradientError, ArithmeticError):
         return inf
-    if not _tells_heat(kernel):
-        return 0.0
     h = float(kernel.schedule(0))
     expected = kernel.free_kinetic_temperature(h)
+    if expected is None or not _tells_heat(kernel):
+        return 0.0
     excess = squares / ((updates - settled) * expected) - 1
     return max(
         float(excess.max()) - _by_chance(kernel, h, len(points), updates - settled, len(excess)),
