@@ -205,14 +205,15 @@ def test_features_that_would_take_too_much_are_kept_if_asked_for(monkeypatch):
     assert _model(cache=True).frozen.startswith("computed once")
 
 
-def test_a_run_of_a_head_replays():
+@pytest.mark.parametrize("engine", ["threads", pytest.param("processes", marks=pytest.mark.long)])
+def test_a_run_of_a_head_replays(engine):
     model = _model("equinox", batch_size=5)
     run = sg.sample(
         model,
         sg.SGHMC(step_size=0.01, friction=5.0),
         steps=40,
         workers=2,
-        engine="threads",
+        engine=engine,
         warmup=None,
         progress=False,
     )

@@ -167,12 +167,15 @@ def _share_model(job: Job, file: Callable[[int], int]) -> list[tuple[int, int]]:
 
 
 def _environment(threads: int) -> dict[str, str]:
-    """The host's environment: this one's, with a bound on the threads of numerical libraries."""
-    xla = f"--xla_cpu_multi_thread_eigen={'true' if threads > 1 else 'false'} intra_op_parallelism_threads={threads}"
+    """The host's environment: this one's, with a bound on the threads of numerical libraries.
+
+    XLA has flags for it, which are not for us: they choose other code, so that products of matrices have other last
+    bits in workers than in a replay. What it takes for the number of processors changes its threads alone.
+    """
     return {
         **os.environ,
         **dict.fromkeys(THREAD_VARIABLES, str(threads)),
-        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {xla}".strip(),
+        "NPROC": str(threads),
         # A worker waits for every gradient: handing it to another thread of JAX's first takes half the time of a call.
         "JAX_CPU_ENABLE_ASYNC_DISPATCH": os.environ.get("JAX_CPU_ENABLE_ASYNC_DISPATCH", "false"),
         "PYTHONPATH": module_path(),  # the same modules as here
