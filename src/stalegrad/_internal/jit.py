@@ -16,21 +16,22 @@ from numba import njit, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import register_jitable
 
+from stalegrad._internal.parts import PART, part
 from stalegrad._internal.text import printable
 
 inlined = njit(inline="always", error_model="numpy")
 """For small functions: their code becomes part of every compiled caller."""
 
 _njit: Any = njit  # its types leave out the option that turns counting off
-lean: Any = _njit(error_model="numpy", _nrt=False, forceinline=True)
+lean: Any = part(error_model="numpy", _nrt=False, forceinline=True)
 """For parts of loops that make no array and return none: they count no references, and are called without handing over.
 
 numba counts references by atomic additions, also those to every row that is looked at, and hands tuples of arrays over
 entry by entry: together as long as an update of a hundred parameters takes.
 """
-UNCOUNTED: Any = {"_nrt": False}
+UNCOUNTED: Any = {**PART, "_nrt": False}
 """The same of what ``overload`` chooses, as its ``jit_options``; its callers hand over all the same."""
-free: Any = _njit(error_model="numpy", _nrt=True)
+free: Any = part(error_model="numpy", _nrt=True)
 """For parts of loops that may make arrays, whoever calls them."""
 
 F = TypeVar("F", bound=Callable[..., Any])

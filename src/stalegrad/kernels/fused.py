@@ -24,6 +24,7 @@ import numpy as np
 from numba.extending import overload
 
 from stalegrad._internal.jit import compiled, inlined
+from stalegrad._internal.parts import PART
 from stalegrad._internal.types import Array
 from stalegrad.kernels.noise import TILE, Stream, fill, fill_tile, scratch
 
@@ -277,7 +278,7 @@ def update(state, gradient, coefficients, seed, chain, first_repeat, number):  #
     raise NotImplementedError("only compiled code calls this")
 
 
-@overload(update)
+@overload(update, jit_options=PART)
 def _choose_update(state, gradient, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
     loop = LOOPS.get(getattr(state, "instance_class", None))  # type: ignore[arg-type]
     return None if loop is None else loop.entry
@@ -294,7 +295,7 @@ def update_given(  # type: ignore[no-untyped-def]
     raise NotImplementedError("only compiled code calls this")
 
 
-@overload(update_given)
+@overload(update_given, jit_options=PART)
 def _choose_given(  # type: ignore[no-untyped-def]
     state, gradient, noise, coefficients, seed, chain, first_repeat, number, copy, copies
 ):

@@ -8,6 +8,7 @@ from numba.extending import overload
 
 from stalegrad._internal.errors import ArgumentError
 from stalegrad._internal.jit import lean
+from stalegrad._internal.parts import PART
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.potentials.base import Potential
 
@@ -117,7 +118,7 @@ def gradient_with(of: type) -> Callable[[Callable[..., bool]], Callable[..., boo
     return note
 
 
-@overload(gradient_of)
+@overload(gradient_of, jit_options=PART)
 def _choose_gradient(bound, theta, indices, out):  # type: ignore[no-untyped-def]
     return _GRADIENTS.get(getattr(bound, "instance_class", None))  # type: ignore[arg-type]
 

@@ -12,10 +12,10 @@ float32 normals use 32 bits for the radius (they reach 6.7) and float64 normals 
 import math
 
 import numpy as np
-from numba import njit
 
 from stalegrad._internal.elementary import circle32, circle64, fma, log32, log64
 from stalegrad._internal.jit import as_int64, compiled, inlined
+from stalegrad._internal.parts import part
 from stalegrad._internal.stack import stack_array
 from stalegrad._internal.types import Array
 from stalegrad.kernels.noise.philox import key_words, philox, update_counter
@@ -49,7 +49,7 @@ def _pair64(x, x_low, y, y_low):  # type: ignore[no-untyped-def]
     return radius * cosine, radius * sine
 
 
-@njit(error_model="numpy")
+@part(error_model="numpy")
 def fill_tile(z, words, seed, stream, chain, repeat, update, tile, count):  # type: ignore[no-untyped-def]
     """Put the first ``count`` normals of a tile into z; entries of z beyond them are left undefined.
 
