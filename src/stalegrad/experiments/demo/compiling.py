@@ -16,9 +16,9 @@ _BESIDE = "import sys; from stalegrad.experiments.demo.compiling import compile_
 
 
 def compile_first(potential: Linear, settings: Settings, out: Path) -> None:
-    """What gradients as they come need, in this process; all else at the same time in another.
+    """What both kinds of gradients need, in this process; what the run needs that is killed, beside it in another.
 
-    Shorter runs than this compile next to nothing.
+    The second kind shares all but the outermost functions with the first. Shorter runs compile next to nothing.
     """
     if settings.steps < WORTH_COMPILING:
         return
@@ -27,7 +27,8 @@ def compile_first(potential: Linear, settings: Settings, out: Path) -> None:
     command = [sys.executable, "-c", _BESIDE, str(store)]
     beside = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        _sample(potential, KINDS["as they are"])
+        for architecture in KINDS.values():
+            _sample(potential, architecture)
         beside.wait()
     finally:
         beside.kill()
@@ -36,10 +37,8 @@ def compile_first(potential: Linear, settings: Settings, out: Path) -> None:
 
 
 def compile_beside(store: str) -> None:
-    """What the run needs that is killed, then what compensated gradients need."""
-    potential, kernel = model(), Settings().kernel
-    sample(potential, kernel, steps=200, workers=2, engine="processes", store=store, progress=False)
-    _sample(potential, KINDS["compensated"])
+    """A run on processes that is stored."""
+    sample(model(), Settings().kernel, steps=200, workers=2, engine="processes", store=store, progress=False)
 
 
 def _sample(potential: Linear, architecture: Any) -> None:
