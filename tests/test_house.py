@@ -13,6 +13,7 @@ PROBED = {
     "X": "data sets of other libraries",
     "y": "data sets of other libraries",
     "_cache_file": "numba's caches, of which some have no file",
+    "_reload_init": "newer versions of numba",
     "config": "tools for metrics that a user logs to",
     "dtype": "what a user gave in place of an array, for the error",
     "enable_x64": "newer versions of JAX",
@@ -31,6 +32,7 @@ PROBED = {
     "shape": "what a user's function returned in place of an array, for the error",
     "tocsr": "SciPy's sparse matrices",
     "update": "tools for metrics that a user logs to",
+    "val": "constants in JAX's equations, whose class has another place in every version",
 }
 """Attributes that code may look for, and what may lack them. Those of Python itself, with two underscores, are free."""
 

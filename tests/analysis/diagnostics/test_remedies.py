@@ -294,6 +294,7 @@ class TestNetworks:
     def model(self):
         import torch
 
+        torch.manual_seed(0)
         module = torch.nn.Sequential(torch.nn.Linear(1, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
         x = np.linspace(-1, 1, 40, dtype=np.float32)[:, None]
         return sg.potentials.from_torch(module, "gaussian", (x, np.sin(3 * x)), noise_scale=0.1)

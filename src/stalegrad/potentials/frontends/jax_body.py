@@ -121,11 +121,11 @@ class Cut:
 
     @property
     def bytes_a_datum(self) -> int:
-        """What features take."""
+        """Memory that the features of one datum take."""
         return sum(form.size * form.dtype.itemsize for form in self.forms)
 
     def features(self, frozen: Pytree, datum: Pytree) -> list[Any]:
-        """Of one datum."""
+        """What the frozen part makes of one datum, in the order of :attr:`forms`."""
         walk = _Walk(None)
         self._through(walk, [None] * self._sampled, frozen, jax.tree.leaves(datum))
         self.is_deep = walk.deep
