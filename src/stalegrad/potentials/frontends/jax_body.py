@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.core
 import jax.numpy as jnp
 
 from stalegrad.potentials.frontends.pytrees import blocks
@@ -69,22 +68,22 @@ class _Walk:
                 inner = equation.params["jaxpr"]
                 made = self.through(inner.jaxpr, inner.consts, read)
             else:
-                made = self._made(jaxpr, equation, read, depends)
+                made = self._made(equation, read, depends)
             met |= dict(zip(equation.outvars, made, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
-    def _made(self, jaxpr: Any, equation: Any, read: Sequence[_Value], depends: int) -> list[_Value]:
+    def _made(self, equation: Any, read: Sequence[_Value], depends: int) -> list[_Value]:
         if depends & _SAMPLED:
             for each in read:
                 self.use(each)
         made = [_Value(depends) for _ in equation.outvars]
         if not depends & _SAMPLED if self.given is None else depends != _FROZEN | _DATUM:
-            variables = {
-                atom: each.value for atom, each in zip(equation.invars, read, strict=True) if not hasattr(atom, "val")
-            }
-            alone = jaxpr.replace(constvars=[], invars=[*variables], outvars=[*equation.outvars], eqns=[equation])
-            for each, found in zip(made, jax.core.eval_jaxpr(alone, [], *variables.values()), strict=True):
-                each.value = found
+            bound = equation.primitive.get_bind_params(equation.params)
+            functions, parameters = bound if isinstance(bound, tuple) else ((), bound)  # apart in older versions of JAX
+            with equation.ctx.manager:
+                found = equation.primitive.bind(*functions, *(each.value for each in read), **parameters)
+            for each, value in zip(made, found if equation.primitive.multiple_results else [found], strict=True):
+                each.value = value
         return made
 
     def use(self, each: _Value) -> None:
