@@ -2,9 +2,9 @@
 
     python benchmarks/saturation.py [--json FILE]
 
-A server saturates when updates come as fast as it can make them one after the other: a gradient's time divided by the
-time for which its update keeps others out. Workers sleep for as long as a gradient takes, so that few cores are enough
-to have many of them.
+A server saturates when updates come as fast as they can follow each other: a gradient's time divided by the time for
+which an update keeps the next one out. Workers sleep for as long as a gradient takes, so that few cores are enough to
+have many of them.
 """
 
 import argparse
@@ -23,13 +23,12 @@ from stalegrad.potentials import Minibatches, Potential
 BAR = 40.0
 TEXT = """
 A chain of {parameters:,} float32 (LeNet's size) whose workers are threads, each of which takes {milliseconds:g} ms for
-a gradient and applies it itself, SGHMC. *Serial* is what one update keeps all others from: the lock held, with the
-update, the row of the trace and the copy of the new point. It is measured with {workers} workers, one for each core,
-so that nobody loses the core while holding the lock: once with the noise made under the lock, once with the noise made
-before, as workers do that have to wait for the lock. Saturation is a gradient over the serial part, the median of the
-rounds. The last two rows are the real thing on {cores} cores, which have to make all the noise: the serial part with
-{some} workers, which take the cores from each other, and what share of the gradients' rate of {many} workers reaches
-the chain.
+a gradient and applies it itself, SGHMC. *Serial* is for how long an update keeps the next one out: all of it where
+updates are whole, under the lock, and one of {sections} sections where they follow each other through the chain, as
+they do. It is measured with {workers} workers, one for each core. Saturation is a gradient over the serial part, the
+median of the rounds, and supposes that every worker has a core: an update by section takes as much of a processor as a
+whole one. The last rows are the real thing on {cores} cores, which have to make all updates: what share of the
+gradients' rate of {many} workers reaches the chain. The bar is of updates by section.
 """
 
 
@@ -56,21 +55,21 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--parameters", type=int, default=431_080)
     parser.add_argument("--milliseconds", type=float, default=21.0, help="of a gradient (default %(default)s)")
     parser.add_argument("--workers", type=int, default=len(cores.current()), help="where the serial part is measured")
-    parser.add_argument("--some", type=int, default=8, help="more than there are cores (default %(default)s)")
     parser.add_argument("--many", type=int, default=40, help="of the last row (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=2.0, help="of a run (default %(default)s)")
     harness.add_arguments(parser, rounds=5)
-    return harness.parse(parser, given, parameters=20_000, some=3, many=4, seconds=0.2, rounds=1)
+    return harness.parse(parser, given, parameters=20_000, many=4, seconds=0.2, rounds=1)
 
 
-def sampled(given: argparse.Namespace, workers: int, ahead: bool) -> tuple[float, float]:
-    """Seconds of the serial part of an update, and updates a second."""
+def sampled(given: argparse.Namespace, workers: int, sections: int) -> tuple[float, float]:
+    """Seconds of the serial part of an update in so many sections, and updates a second."""
     import stalegrad as sg
-    from stalegrad.engines.threads import compiled_server, noise_ahead
+    from stalegrad.engines.threads import compiled_server, shared
 
     compiled_server.WORTH_COMPILING_FOR_PYTHON = 1
-    usual = noise_ahead._BEGIN
-    noise_ahead._BEGIN = 0 if ahead else 1 << 20
+    usual = shared.cut
+    if sections == 1:
+        shared.cut = lambda n: np.array([0, n])
     try:
         seconds = given.milliseconds / 1e3
         steps = max(4 * workers, round(workers * given.seconds / seconds))
@@ -79,40 +78,40 @@ def sampled(given: argparse.Namespace, workers: int, ahead: bool) -> tuple[float
             thin=steps, engine="threads", progress=False,
         )  # fmt: skip
     finally:
-        noise_ahead._BEGIN = usual
+        shared.cut = usual
     times: Any = run.trace.chains[0].time
     skip = steps // 5
-    return run.timing.updates / run.timing.count, float((steps - 1 - skip) / (times[-1] - times[skip]))
+    return run.timing.updates / run.timing.count / sections, float((steps - 1 - skip) / (times[-1] - times[skip]))
 
 
 def main() -> None:
     """Measure and report."""
+    from stalegrad.engines.threads.shared import cut
+
     given = arguments()
-    sampled(given, 2, True)  # compiles
-    serial: dict[bool, list[float]] = {False: [], True: []}
-    crowded, reached = [], []
+    sections = len(cut(given.parameters)) - 1
+    sampled(given, 2, sections)  # compiles
+    serial: dict[int, list[float]] = {1: [], sections: []}
+    reached: dict[int, list[float]] = {1: [], sections: []}
     for _ in range(given.rounds):
-        for ahead in (False, True):
-            serial[ahead].append(sampled(given, given.workers, ahead)[0])
-        crowded.append(sampled(given, given.some, True)[0])
-        reached.append(sampled(given, given.many, True)[1])
+        for parts in serial:
+            serial[parts].append(sampled(given, given.workers, parts)[0])
+            reached[parts].append(sampled(given, given.many, parts)[1])
     gradient = given.milliseconds / 1e3
-    found = {ahead: statistics.median(values) for ahead, values in serial.items()}
-    workers = {ahead: gradient / value for ahead, value in found.items()}
-    share = statistics.median(reached) * gradient / given.many
+    found = {parts: statistics.median(values) for parts, values in serial.items()}
+    shares = {parts: statistics.median(rates) * gradient / given.many for parts, rates in reached.items()}
     settings = vars(given)
-    result = Result("Workers that saturate a chain", TEXT.format(cores=len(cores.current()), **settings), settings)
+    text = TEXT.format(cores=len(cores.current()), sections=sections, **settings)
+    result = Result("Workers that saturate a chain", text, settings)
+    names = {1: "whole updates, under the lock", sections: f"{sections} sections"}
     result.table(
         f"{given.parameters:,} parameters, {given.milliseconds:g} ms a gradient",
-        ["", "serial, ms", "workers that saturate it"],
-        [["noise under the lock", 1e3 * found[False], workers[False]],
-         ["noise made before", 1e3 * found[True], workers[True]],
-         [f"noise made before, {given.some} workers", 1e3 * statistics.median(crowded), None],
-         [f"{given.many} workers on these cores: {share:.0%} of their gradients' rate", None, None]],
+        ["", "serial, ms", "workers that saturate it", f"{given.many} workers here: share that arrives"],
+        [[names[parts], 1e3 * found[parts], gradient / found[parts], shares[parts]] for parts in found],
     )  # fmt: skip
     name = f"workers that saturate {given.parameters:,} parameters, {given.milliseconds:g} ms a gradient"
-    result.bars = [Bar(name, workers[True], None, BAR)]
-    result.figures = {"serial": {str(k): v for k, v in serial.items()}, "crowded": crowded, "reached": reached}
+    result.bars = [Bar(name, gradient / found[sections], None, BAR)]
+    result.figures = {"serial": {names[k]: v for k, v in serial.items()}, "reached": list(reached.values())}
     result.finish(given.json)
 
 

@@ -10,10 +10,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from stalegrad._internal.jit import lean
-
-_LINE = 64  # bytes
-
 
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -33,10 +29,3 @@ prefetch: Any = intrinsic(_prefetch)
 
 An index beyond its end does no harm.
 """
-
-
-@lean
-def prefetch_all(vector):  # type: ignore[no-untyped-def]
-    """Ask for all of a vector; others may write to it at the same time, because nothing is read."""
-    for i in range(0, vector.shape[0], _LINE // vector.itemsize):
-        prefetch(vector, i)

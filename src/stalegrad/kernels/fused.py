@@ -4,9 +4,8 @@ A kernel writes down what happens to one coordinate, and :class:`Update` says wh
 
 * :meth:`Loop.advance`, in place, tile by tile, noise included, in ranges of coordinates that threads may share;
 * :func:`update`, the same for compiled callers, which choose it by the type of the state;
-* both with normals that :func:`fill_noise` has made before: the noise of an update depends on its number alone, so that
-  it can be made while its gradient is still computed, and the update itself is then memory traffic;
-* :func:`update_given`, which can copy the new point to whoever wants it in the same pass over memory;
+* the former with normals that :func:`fill_noise` has made before: the noise of an update depends on its number alone,
+  so that it can be made while its gradient is still computed, and the update itself is then memory traffic;
 * :meth:`Loop.step`, the formula applied to whole arrays of NumPy, JAX or torch.
 
 The loop is written out as source text for each formula, with one variable an array: compilers vectorise that, and
@@ -94,12 +93,10 @@ class Loop:
         self.row = None if update.row is None else fields.index(update.row)
         self._squared = None if update.squared is None else fields.index(update.squared)
         taken = len(inspect.signature(update.formula).parameters) - len(fields) - update.further - 1 - normals
-        sent = fields.index("point") if "point" in fields else 0
-        source = _source(len(fields), update.further, normals, taken, sigma, self.row, self._squared, sent)
+        source = _source(len(fields), update.further, normals, taken, sigma, self.row, self._squared)
         made = _define(source, update)
         self.fused, self._given = made["fused"], made.get("given", made["fused"])
         self.entry = made["entry"] if self.compiles else None
-        self.entry_given = made["entry_given"] if self.compiles else None
 
     def makes_noise(self, coefficients: Array) -> bool:
         """Whether an update with these coefficients takes normals; of several rows of them, any."""
@@ -159,41 +156,28 @@ def _as_it_is(row: Any, mean_square: Any, c: Any) -> Any:
 
 
 def _source(fields: int, further: int, normals: int, taken: int, sigma: int | None, row: int | None,
-            squared: int | None, sent: int) -> str:  # fmt: skip
-    """The loop over repetitions, tiles and coordinates, with noise and with normals that are given, and their calls
-    from compiled code.
+            squared: int | None) -> str:  # fmt: skip
+    """The loop over repetitions, tiles and coordinates, with noise and with normals that are given, and its call from
+    compiled code.
     """
     shape = (fields, further, normals, taken, sigma, row, squared)
     lines = _loop(*shape, given=False)
     if normals:
-        lines += _loop(*shape, given=True) + _loop(*shape, given=True, sent=sent)
+        lines += _loop(*shape, given=True)
     state = ", ".join(f"state[{k}]" for k in range(fields))
     settled = []
     if row is not None:
         settled += ["    for r in range(theta.shape[0]):"]
         settled += [f"        state[{row}][r, 0] = settle(state[{row}][r, 0], 0.0, c)"]
     address = "seed, chain, first_repeat, number"
-    fused = f"fused({state}, gradient, c, seed, chain, number, first_repeat, 0, theta.shape[1])"
-    lines += [f"def entry(state, gradient, coefficients, {address}):"]
-    lines += ["    theta = state[0]; c = coefficients", f"    {fused}", *settled]
-    lines += [f"def entry_given(state, gradient, noise, coefficients, {address}, copy, copies):"]
-    lines += ["    theta = state[0]; c = coefficients; copied = False"]
-    if normals:
-        noise = ", ".join(f"noise[{k}]" for k in range(normals))
-        lines += [f"    if {'False' if sigma is None else f'c[{sigma}] == 0'}:", f"        {fused}", "    elif copies:"]
-        lines += [f"        given_sent({state}, gradient, {noise}, copy, c, 0, theta.shape[1]); copied = True"]
-        lines += ["    else:", f"        given({state}, gradient, {noise}, c, 0, theta.shape[1])"]
-    else:
-        lines += [f"    {fused}"]
-    return "\n".join([*lines, *settled, "    return copied"])
+    fused = f"fused({state}, gradient, c, seed, chain, number, first_repeat, start, stop)"
+    lines += [f"def entry(state, gradient, coefficients, {address}, start, stop):"]
+    return "\n".join([*lines, "    theta = state[0]; c = coefficients", f"    {fused}", *settled])
 
 
 def _loop(fields: int, further: int, normals: int, taken: int, sigma: int | None, row: int | None,
-          squared: int | None, *, given: bool, sent: int | None = None) -> list[str]:  # fmt: skip
-    """The lines of ``fused``, or of ``given``, which takes its normals as arrays instead of making them.
-
-    ``given_sent`` writes the state's array number ``sent`` to another array, too: it is not read from memory again.
-    """
+          squared: int | None, *, given: bool) -> list[str]:  # fmt: skip
+    """The lines of ``fused``, or of ``given``, which takes its normals as arrays instead of making them."""
     arrays = [f"s{k}" for k in range(fields)] + [f"x{k}" for k in range(further)] + ["g"]
     along = [name for k, name in enumerate(arrays) if k != row]
     entries = [f"{name}_row" if k == row else f"{name}_tile[i]" for k, name in enumerate(arrays)]
@@ -202,9 +186,8 @@ def _loop(fields: int, further: int, normals: int, taken: int, sigma: int | None
     drawn = [f"{name}_tile[i]" if given else f"{name}[i]" for name in noise]
     values = ", ".join([*entries, *drawn, *(f"c{k}" for k in range(taken))])
     sums = ["sums"] if squared is not None else []
-    copies = [] if sent is None else ["copy"]
-    taken_from = [*noise, *copies, "c"] if given else ["c, seed, chain, update, first_repeat"]
-    name = "fused" if not given else "given" if sent is None else "given_sent"
+    taken_from = [*noise, "c"] if given else ["c, seed, chain, update, first_repeat"]
+    name = "given" if given else "fused"
     lines = [f"def {name}({', '.join([*arrays, *taken_from, 'start, stop', *sums])}):"]
     lines += [] if given else [f"    {name}, words = scratch(s0)" for name in noise]
     lines += [f"    c{k} = c[{k}]" for k in range(taken)]
@@ -216,12 +199,11 @@ def _loop(fields: int, further: int, normals: int, taken: int, sigma: int | None
         place = "chain, first_repeat + r, update, low // TILE, n"
         streams = [f"np.int64({int(stream)})" for stream in STREAMS]  # a bare number would be a type of its own
         lines += [f"                fill_tile(z{k}, words, seed, {streams[k]}, {place})" for k in range(normals)]
-    tiles = along + (noise if given else []) + copies
+    tiles = along + (noise if given else [])
     lines += [f"            {name}_tile = {name}[r, low : low + n]" for name in tiles]
     lines += ["            for i in range(n):"]
     lines += [f"                {', '.join(f'v{k}' for k in moved)} = formula({values})"]
     lines += [f"                s{k}_tile[i] = v{k}" for k in moved]
-    lines += [] if sent is None else [f"                copy_tile[i] = v{sent}"]
     if squared is not None:
         square = f"np.float64(s{squared}_tile[i]) * np.float64(s{squared}_tile[i])"
         lines += ["            total = 0.0", "            for i in range(n):", f"                total += {square}"]
@@ -243,7 +225,7 @@ def _define(source: str, update: Update) -> dict[str, Any]:
     file = Path(code.co_filename)
     digest = hashlib.sha256(source.encode() + (file.read_bytes() if file.is_file() else code.co_code)).hexdigest()[:12]
     update.state.__name__ = f"{update.state.__module__}_{update.state.__qualname__}_{digest}".replace(".", "_")
-    for name in names.keys() & {"fused", "given", "given_sent"}:
+    for name in names.keys() & {"fused", "given"}:
         names[name].__qualname__ = f"{update.state.__qualname__}.{update.formula.__qualname__}.{name}_{digest}"
         names[name] = compiled(names[name])
     return names
@@ -273,34 +255,22 @@ def has_compiled_update(state: Any) -> bool:
     return loop is not None and loop.compiles
 
 
-def update(state, gradient, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
-    """For compiled callers: an update of the kernel that the state belongs to."""
-    raise NotImplementedError("only compiled code calls this")
-
-
-@overload(update, jit_options=PART)
-def _choose_update(state, gradient, coefficients, seed, chain, first_repeat, number):  # type: ignore[no-untyped-def]
-    loop = LOOPS.get(getattr(state, "instance_class", None))  # type: ignore[arg-type]
-    return None if loop is None else loop.entry
-
-
-def update_given(  # type: ignore[no-untyped-def]
-    state, gradient, noise, coefficients, seed, chain, first_repeat, number, copy, copies
+def update(  # type: ignore[no-untyped-def]
+    state, gradient, coefficients, seed, chain, first_repeat, number, start, stop
 ):
-    """For compiled callers: the same update, with the same bits, given its normals as :func:`fill_noise` makes them.
+    """For compiled callers: an update of the kernel that the state belongs to, from ``start`` to before ``stop``.
 
-    If ``copies``, the kernel's point after the update may be written to ``copy``, (R, n), as well; returns whether it
-    was.
+    ``start`` is a multiple of TILE. A kernel with a number a repetition is updated as a whole, from 0 to n.
     """
     raise NotImplementedError("only compiled code calls this")
 
 
-@overload(update_given, jit_options=PART)
-def _choose_given(  # type: ignore[no-untyped-def]
-    state, gradient, noise, coefficients, seed, chain, first_repeat, number, copy, copies
+@overload(update, jit_options=PART)
+def _choose_update(  # type: ignore[no-untyped-def]
+    state, gradient, coefficients, seed, chain, first_repeat, number, start, stop
 ):
     loop = LOOPS.get(getattr(state, "instance_class", None))  # type: ignore[arg-type]
-    return None if loop is None else loop.entry_given
+    return None if loop is None else loop.entry
 
 
 def room_for_noise(state: Any) -> Array:

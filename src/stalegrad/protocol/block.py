@@ -76,10 +76,7 @@ def _execute(  # type: ignore[no-untyped-def]
         if not all_finite(gradient):
             return b
         row, far = coefficients[0 if one_row else b], ahead[0 if one_point else b]
-        make_update(
-            state, momentum, point, sent, linear, far, gradient, row, seed, chain, first_repeat, version + b, None,
-            False, None, False,
-        )  # fmt: skip
+        make_update(state, momentum, point, sent, linear, far, gradient, row, seed, chain, first_repeat, version + b)
         if depth > 1:
             points[(first + b + 1) % depth][...] = sent
         entry = keep_if_due(window, entry, version + b + 1, state.position, gradient, momentum)

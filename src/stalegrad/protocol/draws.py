@@ -10,6 +10,9 @@ from stalegrad._internal.jit import compiled, inlined, jitable
 from stalegrad._internal.types import Array, IntArray
 from stalegrad._internal.validation import whole_number
 
+LANES = 64
+"""Sums side by side in a sum of squares."""
+
 
 @jitable
 def sampled(updates: int, cycle: int, explore: int) -> int:
@@ -121,9 +124,11 @@ def keep(draws, norms, temperatures, index, position, gradient, momentum):  # ty
         draw, own = draws[r, index], position[r]
         for i in range(own.size):  # an assignment of whole arrays would bring its messages along: seconds to compile
             draw[i] = own[i]
-        norms[r, index] = np.sqrt(_sum_of_squares(gradient[r]))
+        forces, momenta = np.zeros(LANES), np.zeros(LANES)
+        add_squares(forces, gradient[r])
         if momentum is not None:
-            temperatures[r, index] = _sum_of_squares(momentum[r]) / position.shape[1]
+            add_squares(momenta, momentum[r])
+        keep_stats(norms, temperatures, r, index, forces, momenta, momentum, position.shape[1])
 
 
 @compiled
@@ -135,11 +140,20 @@ def keep_many(draws, norms, temperatures, index, positions, gradients, momenta):
 
 
 @inlined
-def _sum_of_squares(values):  # type: ignore[no-untyped-def]
-    """Σ x², in many sums side by side: one sum alone would wait for itself at every term."""
-    sums = np.zeros(64)
-    for first in range(0, values.size, 64):
-        block = values[first : first + 64]
+def add_squares(sums, values):  # type: ignore[no-untyped-def]
+    """Add the squares of a stretch of a vector to :data:`LANES` sums: one alone would wait for itself at every term.
+
+    Stretches that follow each other and begin at multiples of :data:`LANES` give the same bits as the whole vector.
+    """
+    for first in range(0, values.size, LANES):
+        block = values[first : first + LANES]
         for lane in range(block.size):
             sums[lane] += np.float64(block[lane]) ** 2
-    return sums.sum()
+
+
+@inlined
+def keep_stats(norms, temperatures, r, index, forces, momenta, momentum, n):  # type: ignore[no-untyped-def]
+    """Write down the :class:`DrawStats` of repetition ``r`` from the sums of squares of its gradient and momentum."""
+    norms[r, index] = np.sqrt(forces.sum())
+    if momentum is not None:
+        temperatures[r, index] = momenta.sum() / n

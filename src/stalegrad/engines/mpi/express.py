@@ -165,8 +165,7 @@ def exchange(lanes, native, chain, segment, largest, begun, progress):  # type: 
                 make_update(
                     chain.state, chain.momentum, chain.point, chain.sent, chain.linear,
                     segment.ahead[0 if segment.ahead.shape[0] == 1 else update], gradient, segment.coefficients[0],
-                    chain.key, chain.chain, chain.first_repeat, version, None, False,
-                    None, False,
+                    chain.key, chain.chain, chain.first_repeat, version,
                 )  # fmt: skip
                 version += 1
                 progress[0] = version

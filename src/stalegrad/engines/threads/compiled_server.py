@@ -31,7 +31,6 @@ from stalegrad.engines.threads.landing import (
     USED_UP,
     land_and_wait,
 )  # fmt: skip
-from stalegrad.engines.threads.noise_ahead import NoiseAhead
 from stalegrad.engines.threads.python_worker import compute_in_python
 from stalegrad.engines.threads.shared import (
     COMPUTING,
@@ -114,7 +113,6 @@ class CompiledServer:
         self._failure: BaseException | None = None
         self._ended = threading.Event()
         self._begin_segment(0)
-        self._ahead = NoiseAhead.of(chain.state, self._segment.coefficients, settings.workers, chain.version)
 
     @classmethod
     def if_worthwhile(cls, job: Job, index: int, chain: Chain, record: Record, *others: Any) -> "CompiledServer | None":
@@ -154,7 +152,7 @@ class CompiledServer:
                     self._start(worker, 0)
                 while not self._stop.is_set() and not self._ended.wait(_POLL):
                     try:
-                        with locked(self._shared.words):
+                        with locked(self._shared):
                             self._settle()
                             self._faults.check_deadlines()
                     finally:
@@ -247,13 +245,12 @@ class CompiledServer:
     def _arguments(self, worker: int, incarnation: int, gradient: Array, segment: Segment) -> tuple[Any, ...]:
         """Those of :func:`land_and_wait` up to the gradient."""
         return (
-            self._compiled_chain, segment, self._shared, self._bound, self._ahead, worker, incarnation, self._begun,
-            gradient,
+            self._compiled_chain, segment, self._shared, self._bound, worker, incarnation, self._begun, gradient
         )  # fmt: skip
 
     def _next_segment(self, over: Segment) -> bool:
         """A worker has come to the end of a segment: settle it, unless another has; whether there is more to do."""
-        with locked(self._shared.words):
+        with locked(self._shared):
             if self._segment is over:
                 self._settle(over=True)
             return self.chain.version < self._steps
@@ -311,7 +308,7 @@ class CompiledServer:
         deadline = time.perf_counter() + _LEAVING
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.perf_counter()) if self._in_python else None)
-        with locked(self._shared.words):
+        with locked(self._shared):
             self._shared.close()
             self._settle()
 
@@ -335,7 +332,7 @@ class _Turns:
     def ready(self) -> None:
         """Say that the worker has been made and can take a minibatch."""
         server = self._server
-        with locked(server._shared.words):
+        with locked(server._shared):
             server._faults.ready(self._worker, self._incarnation)
 
     def next(self, computing: int) -> int | None:

@@ -35,7 +35,7 @@ class CompiledModel(NamedTuple):
 
 @compiled
 def work(  # type: ignore[no-untyped-def]
-    model, chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, computing, finished, slow
+    model, chain, segment, shared, bound, worker, incarnation, begun, gradient, computing, finished, slow
 ):
     """Compute and update until something is up that Python must see to; returns what.
 
@@ -46,7 +46,6 @@ def work(  # type: ignore[no-untyped-def]
         segment: see there.
         shared: see there.
         bound: see there.
-        ahead: see there.
         worker: see there.
         incarnation: see there.
         begun: see there.
@@ -58,25 +57,25 @@ def work(  # type: ignore[no-untyped-def]
     words, table = room(model.scheme, model.n_data, model.batch_size)
     indices = np.empty((1, model.batch_size), np.int64)
     return _work(
-        model, chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, computing, finished, slow,
+        model, chain, segment, shared, bound, worker, incarnation, begun, gradient, computing, finished, slow,
         words, table, indices,
     )  # fmt: skip
 
 
 @free  # gradients may make arrays
 def _work(  # type: ignore[no-untyped-def]
-    model, chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, computing, finished, slow,
+    model, chain, segment, shared, bound, worker, incarnation, begun, gradient, computing, finished, slow,
     words, table, indices,
 ):  # fmt: skip
     """:func:`work`, with room for the random words, the table and the indices of minibatches."""
     model, chain, segment, shared = borrowed(model), borrowed(chain), borrowed(segment), borrowed(shared)
-    ahead, gradient, words, table, indices = borrowed((ahead, gradient, words, table, indices))
+    gradient, words, table, indices = borrowed((gradient, words, table, indices))
     at, spec, minibatch_indices = flight(worker), stack_array(np.int64, 2), indices[0]
     point = shared.points[worker, : gradient.shape[1]].reshape(gradient.shape)
     key0, key1 = key_words(chain.key)
     taken, now = computing, finished
     while True:
-        what = turn(chain, segment, shared, bound, ahead, worker, incarnation, begun, gradient, taken, now)
+        what = turn(chain, segment, shared, bound, worker, incarnation, begun, gradient, taken, now)
         if what != COMPUTE:
             return what
         minibatch(

@@ -17,18 +17,35 @@ from stalegrad._internal.atomics import fence, load, pause, store, swap
 from stalegrad._internal.jit import compiled, lean
 from stalegrad._internal.stack import stack_array
 from stalegrad._internal.types import Array, IntArray
+from stalegrad.engines.team import available_cores
+from stalegrad.kernels.noise import TILE
 from stalegrad.protocol.past import Past
 
-_LINE = 16  # int64 entries: two cache lines, which processors fetch together
-LOCK, STOP, VERSION = 0, _LINE, 2 * _LINE  # entries of ``words``; these are atomic
+LINE = 16
+"""int64 entries of two cache lines, which processors fetch together."""
+LOCK, STOP, VERSION = 0, LINE, 2 * LINE  # entries of ``words``; these are atomic
 ROW, ENTRY, SEGMENT, FLYING, HEAD, WAITING = range(VERSION + 1, VERSION + 7)
-STATE, ASLEEP, COUNT, READ, NEXT, INCARNATION, LANDED, COMPUTING, UPDATING, STARTED, LAST, WAITED, PREPARES = range(13)
+CORES = 3 * LINE
+STATE, ASLEEP, COUNT, READ, NEXT, INCARNATION, LANDED, COMPUTING, UPDATING, STARTED, LAST = range(11)
 # entries of a worker's ``flights``
 ABSENT, HELD, AWAY, GONE = range(4)  # what STATE may be
 
+_LEAST, _MOST, _SECTIONS = 2048, 16384, 16  # coordinates of a section: an n-th part between two bounds
 _SPINS = 400  # looks at the lock before the core is yielded, about 10 µs
 _YIELDS = 16  # of the core, before the thread sleeps
 _SHORTEST, _LONGEST = 20, 10_000  # microseconds that it sleeps, twice as long each time
+
+
+def cut(n: int) -> IntArray:
+    """Where the sections of n coordinates begin, and the last one ends: one of them, unless each is worth its while.
+
+    >>> cut(5_000), cut(10_000)
+    (array([   0, 2048, 4096, 5000]), array([    0,  2048,  4096,  6144,  8192, 10000]))
+    >>> len(cut(431_080)) - 1, len(cut(2_000)) - 1
+    (27, 1)
+    """
+    length = min(max(_LEAST, -(-n // _SECTIONS) // TILE * TILE), _MOST)
+    return np.append(np.arange(0, n, length), n)
 
 
 class Shared(NamedTuple):
@@ -37,16 +54,17 @@ class Shared(NamedTuple):
     Args:
         words: LOCK: whether somebody holds the lock. STOP: whether all are to return. VERSION: l. ROW: rows written in
             this segment. ENTRY: where the next draw goes. SEGMENT: the number of the present one. FLYING: how many
-            workers compute. HEAD, WAITING: where the queue begins, and how many are in it.
+            workers compute. HEAD, WAITING: where the queue begins, and how many are in it. CORES: how many there are.
         flights: for each worker STATE (atomic), ASLEEP: whether it waits for its pipe (atomic), COUNT and READ: the
             minibatch that it computes and the version that it has read, NEXT: the minibatch that it is given next,
             INCARNATION: which one of it counts, LANDED: how many gradients of it have come since its last fault,
-            nanoseconds COMPUTING gradients and UPDATING the chain, when it STARTED to compute, how long the LAST took,
-            how often it WAITED for the lock of late, and so whether it PREPARES noise
-            (:mod:`stalegrad.engines.threads.noise_ahead`).
+            nanoseconds COMPUTING gradients and UPDATING the chain, when it STARTED to compute, how long the LAST took.
         queue: the workers that wait for a point, a ring.
         points: what each worker was sent, a row each that is longer than a point.
         pipes: for each worker the two ends of the pipe that wakes it, once they are open; none where nobody is held.
+        sections: where each section of the chain begins, and where the last one ends; one section alone for few
+            parameters or one worker (:mod:`stalegrad.engines.threads.pipeline`).
+        passed: for each section, on cache lines of its own, how many updates have left it; atomic.
     """
 
     words: IntArray
@@ -54,22 +72,27 @@ class Shared(NamedTuple):
     queue: IntArray
     points: Array
     pipes: IntArray
+    sections: IntArray
+    passed: IntArray
 
     @classmethod
     def of(cls, workers: int, like: Array, past: Past | None, *, version: int, held: bool) -> "Shared":
         """Of so many workers that are still to join, for points like this one; ``held`` if some may be held."""
-        words, flights = np.zeros(4 * _LINE, np.int64), np.zeros((workers, _LINE), np.int64)
-        words[VERSION] = version
+        words, flights = np.zeros(4 * LINE, np.int64), np.zeros((workers, LINE), np.int64)
+        words[VERSION], words[CORES] = version, available_cores()
         for worker, count in (past.next_counts() if past else {}).items():
             if worker < workers:
                 flights[worker, NEXT] = count
-        width = like.shape[1] + 2 * _LINE
+        width = like.shape[1] + 2 * LINE
         points, queue = np.zeros((workers, width), like.dtype), np.zeros(workers, np.int64)
-        return cls(words, flights.reshape(-1), queue, points, np.full((workers if held else 0, 2), -1, np.int64))
+        pipes = np.full((workers if held else 0, 2), -1, np.int64)
+        sections = cut(like.shape[1]) if workers > 1 else np.array([0, like.shape[1]])
+        passed = np.full((len(sections) - 1) * LINE, version, np.int64)
+        return cls(words, flights.reshape(-1), queue, points, pipes, sections, passed)
 
     def of_worker(self, entry: int) -> IntArray:
         """One entry of all workers' flights."""
-        return self.flights.reshape(-1, _LINE)[:, entry]
+        return self.flights.reshape(-1, LINE)[:, entry]
 
     def open(self) -> None:
         """Open the pipes, before any thread uses them."""
@@ -85,7 +108,7 @@ class Shared(NamedTuple):
 @lean
 def flight(worker):  # type: ignore[no-untyped-def]
     """Where a worker's entries begin in ``flights``."""
-    return worker * _LINE
+    return worker * LINE
 
 
 _yield_core: Any = types.ExternalFunction("sched_yield", types.int32())  # all four of the C library
@@ -97,19 +120,63 @@ _write: Any = types.ExternalFunction("write", types.int64(types.int32, types.voi
 @compiled
 def lock(words):  # type: ignore[no-untyped-def]
     """Wait for the lock: polling, then yielding the core, then sleeping. Returns whether others held it."""
-    tries, microseconds, waited = 0, _SHORTEST, False
+    tries, microseconds = 0, _SHORTEST
     while load(words, LOCK) != 0 or not swap(words, LOCK, 0, 1):
-        waited = True
-        tries += 1
-        if tries < _SPINS:
-            pause()
-        elif tries < _SPINS + _YIELDS:
-            _yield_core()
-        else:
-            _usleep(microseconds)
-            microseconds = min(2 * microseconds, _LONGEST)
-            tries = _SPINS // 2
-    return waited
+        tries, microseconds = _wait(tries + 1, microseconds)
+    return tries > 0
+
+
+@compiled
+def lock_for_update(shared):  # type: ignore[no-untyped-def]
+    """:func:`lock`, but no sooner than fewer updates are under way than there are cores.
+
+    Updates that follow each other cannot overtake: one whose thread has no core would hold up all behind it.
+    """
+    words, passed, tries, microseconds = shared.words, shared.passed, 0, _SHORTEST
+    if shared.sections.shape[0] == 2:
+        return lock(words)
+    while (
+        load(words, LOCK) != 0
+        or load(words, VERSION) - load(passed, passed.shape[0] - LINE) >= words[CORES]
+        or not swap(words, LOCK, 0, 1)
+    ):
+        tries, microseconds = _wait(tries + 1, microseconds)
+    return tries > 0
+
+
+@lean
+def wait_until(vector, index, value):  # type: ignore[no-untyped-def]
+    """Wait until an atomic entry has a value, which somebody with a core is about to give it: never asleep for long."""
+    tries = 0
+    while load(vector, index) != value:
+        tries, _ = _wait(tries + 1, _SHORTEST)
+
+
+@lean
+def _wait(tries, microseconds):  # type: ignore[no-untyped-def]
+    """A moment, the longer the more tries there have been; how many to count, and how long to sleep next."""
+    if tries < _SPINS:
+        pause()
+    elif tries < _SPINS + _YIELDS:
+        _yield_core()
+    else:
+        _usleep(microseconds)
+        return _SPINS // 2, min(2 * microseconds, _LONGEST)
+    return tries, microseconds
+
+
+@compiled
+def lock_chain(shared):  # type: ignore[no-untyped-def]
+    """Wait for the lock, and until no update is under way: until it is unlocked the chain is whole, of one version."""
+    lock(shared.words)
+    wait_for_chain(shared)
+
+
+@lean
+def wait_for_chain(shared):  # type: ignore[no-untyped-def]
+    """With the lock in hand: wait until those that update the chain by section have come through."""
+    if shared.sections.shape[0] > 2:
+        wait_until(shared.passed, shared.passed.shape[0] - LINE, shared.words[VERSION])
 
 
 @compiled
@@ -119,13 +186,13 @@ def unlock(words):  # type: ignore[no-untyped-def]
 
 
 @contextmanager
-def locked(words: IntArray) -> Iterator[None]:
+def locked(shared: Shared) -> Iterator[None]:
     """In Python: between two updates."""
-    lock(words)
+    lock_chain(shared)
     try:
         yield
     finally:
-        unlock(words)
+        unlock(shared.words)
 
 
 @compiled

@@ -109,7 +109,7 @@ class WorkerFaults:
     def refuse(self, worker: int, incarnation: int, kind: str, details: str) -> Decision | None:
         """A worker's gradient could not be used: what becomes of it; None if nobody expects anything of it any more."""
         try:
-            with locked(self._shared.words):
+            with locked(self._shared):
                 if not self._lifecycle.is_current(worker, incarnation):
                     return None
                 if self._shared.of_worker(LANDED)[worker]:
