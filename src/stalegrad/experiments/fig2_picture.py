@@ -141,7 +141,7 @@ def _plain(panel: Any, speedups: Any, plain: dict[str, Any]) -> None:
         panel.loglog(updates / workers, variance, color=colour, linewidth=1.4, label=f"{workers}")
     panel.set(xlabel=r"iterations per worker, $\bar{L}$", ylabel=r"variance of $\hat\phi$")
     panel.set_title(
-        f"(e) the paper's setting: plain coordinates from θ = 0, h = {plain['step_size']:g}, {plain['runs']} runs",
+        f"(e) the paper's setting: from θ = 0, h = {plain['step_size']:g}, {plain['runs']} runs",
         fontsize=10,
     )
     panel.legend(title="workers", frameon=False, fontsize=8, loc="lower left")
