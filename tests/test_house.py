@@ -17,7 +17,6 @@ PROBED = {
     "config": "tools for metrics that a user logs to",
     "dtype": "what a user gave in place of an array, for the error",
     "enable_x64": "newer versions of JAX",
-    "eventfd": "systems other than Linux",
     "instance_class": "numba's types of named tuples",
     "last_value": "Python's note of an uncaught exception",
     "logits": "what a user's module gives, such as a transformer of another library",

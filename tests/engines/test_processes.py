@@ -116,7 +116,7 @@ def failing_at(function, call):
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize(
     ("place", "name", "call"),
-    [(os, "memfd_create", 2), (os, "ftruncate", 2), (os, "eventfd", 1), (os, "eventfd", 3), (subprocess, "Popen", 1),
+    [(os, "memfd_create", 2), (os, "ftruncate", 2), (os, "pipe", 1), (os, "pipe", 3), (subprocess, "Popen", 1),
      (pools.socket, "socketpair", 1), (threading.Thread, "start", 1)],
 )  # fmt: skip
 @pytest.mark.long

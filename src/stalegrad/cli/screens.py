@@ -203,7 +203,8 @@ def _worst(summary: Summary) -> str:
         text += f" the largest R-hat is {largest.rhat:.3f}, of {largest.name};"
     travelling = sum(math.isnan(p.ess) for p in summary.parameters)
     if travelling:
-        return f"{text} {_count(travelling, 'parameter')} shown with ± ? have not arrived, and have no standard error."
+        shown, have = f"{_count(travelling, 'parameter')} shown with ± ?", "has" if travelling == 1 else "have"
+        return f"{text} {shown} {have} not arrived, and {have} no standard error."
     return f"{text} the smallest ESS is {least.ess:,.0f}, of {least.name}."
 
 

@@ -1,6 +1,6 @@
 """The processes engine: workers are processes of their own, points and gradients lie in memory that all share.
 
-The model is sent once, with cloudpickle; its arrays are shared by all workers. Workers are woken through an eventfd and
+The model is sent once, with cloudpickle; its arrays are shared by all workers. Workers are woken through a pipe and
 sleep otherwise. What happens in a worker process (crash, kill -9, hang) does not touch the run.
 """
 

@@ -7,7 +7,6 @@ import contextlib
 import mmap
 import os
 import select
-import sys
 import tempfile
 from typing import Any
 
@@ -15,8 +14,6 @@ import numpy as np
 
 from stalegrad._internal.types import Array
 from stalegrad.engines import message
-
-_ONE = (1).to_bytes(8, sys.byteorder)  # an eventfd counts in eight bytes
 
 
 def anonymous_file(size: int) -> int:
@@ -35,7 +32,12 @@ def anonymous_file(size: int) -> int:
 
 
 class WakeUp:
-    """Wakes a process that waits for it. One that comes before the waiting begins is not lost; several may be one."""
+    """Wakes a process that waits for it. One that comes before the waiting begins is not lost; several may be one.
+
+    It is a pipe. Linux takes it that who writes to one will wait soon, and lets whom it wakes have its core; through an
+    eventfd a server was mostly woken on the core of a worker that still computed, while that of the one that had called
+    it stood idle: a tenth fewer updates of 431,080 parameters with as many workers as cores.
+    """
 
     def __init__(self, read: int, write: int) -> None:
         self.read, self.write = read, write
@@ -44,10 +46,7 @@ class WakeUp:
 
     @classmethod
     def make(cls) -> "WakeUp":
-        """A new one: an eventfd where there is one, else a pipe."""
-        if hasattr(os, "eventfd"):
-            descriptor = os.eventfd(0)
-            return cls(descriptor, descriptor)
+        """A new one."""
         read, write = os.pipe()
         os.set_blocking(write, False)
         return cls(read, write)
@@ -55,7 +54,7 @@ class WakeUp:
     def signal(self) -> None:
         """Wake the process that waits, or the next one that does."""
         with contextlib.suppress(BlockingIOError):  # a pipe that is full will wake it all the same
-            os.write(self.write, _ONE)
+            os.write(self.write, b"\0")
 
     def wait(self) -> bool:
         """Sleep until there is a signal."""
@@ -71,7 +70,7 @@ class WakeUp:
     @property
     def descriptors(self) -> tuple[int, ...]:
         """What another process needs to inherit."""
-        return (self.read,) if self.read == self.write else (self.read, self.write)
+        return self.read, self.write
 
     def close(self) -> None:
         """Free what the system holds for it."""
