@@ -1,5 +1,6 @@
 """Command lines: done, refused by the parser with status 2, or refused in words."""
 
+import importlib
 import shutil
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from stalegrad import cli
+from stalegrad.analysis import plots
 
 from .conftest import MODEL, cases, taken_or_refused
 from .mutations import NUMBERS, SHORT_TEXT, toml
@@ -88,7 +90,26 @@ def place(run, tmp_path_factory, monkeypatch):
     return fresh
 
 
+@pytest.fixture
+def drawn_once(monkeypatch):
+    """Draw a picture of each size and colour once, and take it from memory where the next command line wants it.
+
+    All command lines look at the same run, and matplotlib would take most of the time of this file.
+    """
+    kept = {}
+
+    def png(figure):
+        look = (*figure.get_size_inches(), *figure.get_facecolor())
+        if look not in kept:
+            kept[look] = plots.png(figure)
+        return kept[look]
+
+    for module in ("plots.pictures", "report.report"):
+        monkeypatch.setattr(importlib.import_module(f"stalegrad.analysis.{module}"), "png", png)
+
+
 @pytest.mark.long
+@pytest.mark.usefixtures("drawn_once")
 @cases(0.1)
 @given(line=command_lines())
 def test_command_lines(line, place):

@@ -4,8 +4,8 @@
 
 First every defect is put into functions in memory (:mod:`tests.mutations.quick`) and tried with the likeliest of its
 tests, then those that were not noticed with the others, then they, and those that could not be put in there, are put
-into the files of a copy. What is found is kept in .mutate/results.json. A run that is stopped goes on where it was;
-survivors are tried again.
+into the files of a copy. What is found is kept in tests/mutations/verdicts.json (:mod:`tests.mutations.verdicts`). A
+run that is stopped goes on where it was; survivors are tried again.
 """
 
 import argparse
@@ -24,9 +24,9 @@ from pathlib import Path
 from types import ModuleType
 
 from .defects import ROOT, Defect, read
+from .verdicts import NOTICED, Verdicts
 
 OUTPUT = ROOT / ".mutate"
-RESULTS = OUTPUT / "results.json"
 LEFT_OUT = shutil.ignore_patterns(".git", ".mutate", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "*-output")
 GOAL = 0.95
 STAGES = FIRST_TESTS, OTHER_TESTS, IN_A_COPY = range(3)
@@ -184,36 +184,15 @@ def failed(output: str) -> list[str]:
     return [line.split(" - ", 1)[0] for line in lines]
 
 
-class Results:
-    """What is known so far, on disk after every defect."""
-
-    def __init__(self, fresh: bool) -> None:
-        self._lock = threading.Lock()
-        self._of = {} if fresh or not RESULTS.exists() else json.loads(RESULTS.read_text())
-
-    def of(self, defect: Defect) -> dict[str, object] | None:
-        found = self._of.get(defect.name)
-        return found if found and found["digest"] == defect.digest else None
-
-    def stages(self, defect: Defect) -> int:
-        """Through how many stages it has gone unnoticed."""
-        return int(str((self.of(defect) or {}).get("stages", 0)))
-
-    def put(self, defect: Defect, result: dict[str, object]) -> None:
-        with self._lock:
-            facts = {"area": defect.area, "digest": defect.digest, "harm": defect.harm, **result}
-            self._of[defect.name] = facts
-            beside = RESULTS.with_suffix(".partial")
-            beside.write_text(json.dumps(self._of, indent=1, ensure_ascii=False))
-            os.replace(beside, RESULTS)
-
-
-def run(defects: list[Defect], results: Results, copies: list[Copy], minutes: float) -> None:
+def run(defects: list[Defect], verdicts: Verdicts, copies: list[Copy], minutes: float) -> None:
     """Try them out, each copy on its own, stage by stage; none is begun after so many minutes."""
     end = time.monotonic() + 60 * minutes
     ordered = in_turn(defects)
-    left = [(stage, defect) for stage in STAGES for defect in ordered if stage >= results.stages(defect)]
-    left.sort(key=lambda each: not results.stages(each[1]))  # what an earlier run has begun comes to its verdict first
+    older = {defect.name for defect in ordered if verdicts.is_older(defect)}  # they are tried from the start, and last
+    reached = {defect.name: 0 if defect.name in older else verdicts.stages(defect) for defect in ordered}
+    left = [(stage, defect) for stage in STAGES for defect in ordered if stage >= reached[defect.name]]
+    # What an earlier run has begun comes to its verdict first.
+    left.sort(key=lambda each: (each[1].name in older, not reached[each[1].name]))
     total, failures, lock = len(left), [], threading.Lock()
 
     def work(copy: Copy) -> None:
@@ -224,7 +203,7 @@ def run(defects: list[Defect], results: Results, copies: list[Copy], minutes: fl
                         return
                     stage, defect = left.pop(0)
                     number = total - len(left)
-                if (results.of(defect) or {}).get("outcome") == "caught":
+                if verdicts.is_settled(defect):
                     continue
                 if stage == IN_A_COPY:
                     result = copy.try_out(defect)
@@ -232,9 +211,9 @@ def run(defects: list[Defect], results: Results, copies: list[Copy], minutes: fl
                     tests = defect.tests[:1] if stage == FIRST_TESTS else defect.tests[1:]
                     result = copy.try_quickly(defect, tests)
                 if result is None:
-                    results.put(defect, {"outcome": "not tried", "seconds": 0, "by": "", "stages": stage + 1})
+                    verdicts.put(defect, {"outcome": "not tried", "by": "", "stages": stage + 1})
                     continue
-                results.put(defect, {**result, "stages": stage})
+                verdicts.put(defect, {**result, "stages": stage})
                 shown = f"{result['outcome']:9} {result['seconds']:6.1f} s  {defect.name}"
                 print(f"[{number:3}/{total}] {shown}  {result['by']}"[:180], flush=True)
         except BaseException as failure:
@@ -249,16 +228,12 @@ def run(defects: list[Defect], results: Results, copies: list[Copy], minutes: fl
         raise failures[0]
 
 
-def confirm(defects: list[Defect], results: Results, copy: Copy) -> None:
+def confirm(defects: list[Defect], verdicts: Verdicts, copy: Copy) -> None:
     """See that the tests which have noticed something pass where nothing is wrong, in the same way."""
-    caught = [defect for defect in defects if (results.of(defect) or {}).get("outcome") == "caught"]
+    caught = [defect for defect in defects if verdicts.is_settled(defect) and not verdicts.of(defect).get("confirmed")]
     for quickly in (True, False):
-        fresh = [
-            defect
-            for defect in caught
-            if not results.of(defect).get("confirmed") and bool(results.of(defect).get("quickly")) == quickly
-        ]
-        tests = sorted({str(results.of(defect)["by"]) for defect in fresh})
+        fresh = [defect for defect in caught if bool(verdicts.of(defect).get("quickly")) == quickly]
+        tests = sorted({str(verdicts.of(defect)["by"]) for defect in fresh})
         if not tests:
             continue
         print(f"{len(tests)} tests have noticed something; now without any defect", flush=True)
@@ -267,9 +242,9 @@ def confirm(defects: list[Defect], results: Results, copy: Copy) -> None:
             raise SystemExit(f"pytest fails without any defect:\n{output[-4000:]}")
         always = set(failed(output))
         for defect in fresh:
-            found = results.of(defect)
+            found = verdicts.of(defect)
             lies = found["by"] in always
-            results.put(defect, {**found, "outcome": "broken" if lies else "caught", "confirmed": not lies})
+            verdicts.put(defect, {**found, "outcome": "broken" if lies else "caught", "confirmed": not lies})
 
 
 def in_turn(defects: list[Defect]) -> list[Defect]:
@@ -284,14 +259,13 @@ def in_turn(defects: list[Defect]) -> list[Defect]:
     return [defects[at] for at in sorted(range(len(defects)), key=keys.__getitem__)]
 
 
-def report(defects: list[Defect], results: Results) -> bool:
+def report(defects: list[Defect], verdicts: Verdicts) -> bool:
     """Print what was found by area, and who survived; whether the goal is reached."""
     outcomes = ("caught", "timed out", "survived", "broken", "equivalent", "not tried")
     table: dict[str, Counter[str]] = {}
     rest = []
     for defect in defects:
-        found = results.of(defect)
-        outcome = "equivalent" if defect.equivalent else str(found["outcome"]) if found else "not tried"
+        outcome = verdicts.outcome(defect)
         table.setdefault(defect.area, Counter())[outcome] += 1
         if outcome != "caught":
             rest.append(f"  {outcome}: {defect.name}: {defect.before!r} → {defect.after!r}\n      {defect.harm}")
@@ -303,8 +277,10 @@ def report(defects: list[Defect], results: Results) -> bool:
         print(f"{area:14}" + "".join(f"{counts[outcome]:12}" for outcome in outcomes))
     of_all = table["all"]
     tried = of_all.total() - of_all["equivalent"] - of_all["not tried"]
-    noticed = of_all["caught"] + of_all["timed out"]
-    print(f"\n{noticed} of {tried} noticed" + (f", {noticed / tried:.1%}" if tried else ""))
+    noticed = sum(of_all[outcome] for outcome in NOTICED)
+    older = sum(map(verdicts.is_older, defects))
+    print(f"\n{noticed} of {tried} noticed" + (f", {noticed / tried:.1%}" if tried else ""), end="")
+    print(f"; {older} of these verdicts are of older code" if older else "")
     return noticed >= GOAL * tried
 
 
@@ -326,18 +302,18 @@ def main() -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SystemExit(f"another run is at work in {OUTPUT}: wait for its end, or stop it") from None
-    results = Results(options.fresh)
+    verdicts = Verdicts(fresh=options.fresh)
     if not options.report:
-        wanted = [d for d in defects if not d.equivalent and (results.of(d) or {}).get("outcome") != "caught"]
+        wanted = [d for d in defects if not d.equivalent and not verdicts.is_settled(d)]
         copies = [Copy(number, options.seconds) for number in range(options.copies)]
         copies[0].check()
         try:
-            run(wanted, results, copies, options.minutes)
-            confirm(defects, results, copies[0])
+            run(wanted, verdicts, copies, options.minutes)
+            confirm(defects, verdicts, copies[0])
         finally:
             for copy in copies:
                 copy.close()
-    sys.exit(not report(defects, results))
+    sys.exit(not report(defects, verdicts))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from stalegrad.engines.simulation import Constant, Network
+from stalegrad.engines.simulation import Constant, Network, simulate
 from stalegrad.planning import scaling
 
 LINK = Network(latency=1e-5, bandwidth=1e9, message_bytes=1e6)  # a message occupies it for 1 ms
@@ -51,3 +51,20 @@ def test_latency_first_and_then_a_full_link_are_both_said():
     assert [row.bottleneck for row in rows] == ["latency", "link"]
     sentence = scaling.in_a_sentence(rows, transfer=1e-3, update=1e-5, gradient=2e-4)
     assert re.search(r"From 1 worker on messages take longer.*From 64 workers on the server's link is full", sentence)
+
+
+def test_many_workers_under_a_tight_bound_take_no_more_gradients_than_ten_an_update(monkeypatch):
+    """All but one of 256 gradients are dropped: as many updates as without a bound would take 256 times as long."""
+    arrived = []
+
+    def watched(**settings):
+        trace = simulate(**settings)
+        arrived.append(len(trace.chains[0]))
+        return trace
+
+    monkeypatch.setattr(scaling, "simulate", watched)
+    (_, row) = predicted(256, network=None, update=0.0, max_staleness=0)
+    assert arrived == [2000, 2000, 10 * 20 * 256]
+    assert row.updates_per_second == pytest.approx(100.0)  # one of those that arrive at once, every 10 ms
+    assert row.dropped == pytest.approx(255 / 256)
+    assert row.bottleneck == "bound"

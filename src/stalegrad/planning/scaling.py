@@ -15,6 +15,7 @@ from stalegrad.protocol.admission import Policy
 from stalegrad.protocol.chain_trace import ChainTrace
 
 _SAMPLED = 2000  # gradients whose times are averaged
+_TRIED = 10  # gradients for each update that is wanted: where more are dropped, rates are read from fewer updates
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,9 @@ def predict(
     Args:
         workers: the numbers of workers to try.
         law: the law of compute times for so many workers.
-        steps: accepted updates simulated for each, but never fewer than 20 for each worker.
+        steps: accepted updates simulated for each, but never fewer than 20 for each worker; fewer where more than ten
+            gradients would arrive for each of them, as with many workers under a tight bound. All but one in W / (τ +
+            1) are dropped then, and so many updates would take the square of the number of workers.
         network: the server's link.
         update: seconds of an update.
         max_staleness: bound on the staleness.
@@ -139,9 +142,10 @@ def predict(
     """
 
     def run(count: int) -> ChainTrace:
+        updates = max(steps, 20 * count)
         trace = simulate(
-            workers=count, steps=max(steps, 20 * count), compute=law(count), network=network, update=update,
-            max_staleness=max_staleness, policy=policy, seed=seed,
+            workers=count, steps=updates, compute=law(count), network=network, update=update,
+            max_staleness=max_staleness, policy=policy, seed=seed, gradients=_TRIED * updates,
         )  # fmt: skip
         return trace.chains[0]
 

@@ -256,3 +256,20 @@ def test_the_seed_of_a_run_decides_who_is_fast_on_the_inline_engine():
     settings = {"steps": 50, "workers": 4, "engine": engine, "progress": False}
     orders = [sg.sample(small_model(), kernel, seed=seed, **settings).trace.chains[0].worker for seed in (0, 1, 1)]
     assert orders[0].tolist() != orders[1].tolist() == orders[2].tolist()
+
+
+@pytest.mark.parametrize("law", [Exponential(1.0), Constant(1.0)])
+@pytest.mark.parametrize("bound", [None, 1])
+def test_a_limit_on_gradients_cuts_the_trace_off_and_changes_nothing_before(law, bound):
+    settings = {"workers": 4, "steps": 500, "compute": law, "max_staleness": bound}
+    whole, cut, longer = chain_of(**settings), chain_of(**settings, gradients=300), chain_of(**settings, gradients=3000)
+    assert len(cut) == 300
+    for (name, of_whole), of_cut in zip(whole.columns().items(), cut.columns().values(), strict=True):
+        if of_whole is not None:
+            np.testing.assert_array_equal(of_whole[:300], of_cut, name)
+    assert_same(longer, whole)
+
+
+def test_a_limit_on_gradients_that_is_none_is_refused():
+    with pytest.raises(sg.ArgumentError, match="gradients"):
+        simulate(workers=1, steps=10, gradients=0)

@@ -9,6 +9,7 @@ point queues for the outgoing link and travels back. Which gradients are accepte
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 
 import numpy as np
 
@@ -36,6 +37,7 @@ def simulate(
     max_staleness: int | None = None,
     policy: Policy = "drop",
     seed: int = 0,
+    gradients: int | None = None,
 ) -> Trace:
     """The trace of S simulated servers with W workers each, with virtual times.
 
@@ -49,6 +51,8 @@ def simulate(
         max_staleness: τ, or None for no bound.
         policy: what happens at the bound, ``"drop"`` or ``"wait"``.
         seed: of the compute times.
+        gradients: after so many a server ends, however few of them were accepted; None for no limit. Where W workers
+            are dropped for being staler than τ, an update takes about W / (τ + 1) of them.
 
     >>> from stalegrad.engines.simulation import Exponential
     >>> trace = simulate(workers=4, steps=1000, compute=Exponential(mean=1e-2), update=1e-4)
@@ -59,13 +63,14 @@ def simulate(
     whole_number("steps", steps, least=1)
     whole_number("servers", servers, least=1, most=MAX_CHAINS)
     seed = whole_number("seed", seed, most=MAX_SEED)
+    most = inf if gradients is None else whole_number("gradients", gradients, least=1)
     cluster = Cluster(
         workers=workers, compute=compute, network=network, update=update, max_staleness=max_staleness, policy=policy,
         seed=seed,
     )  # fmt: skip
     if cluster.takes_turns:
-        return Trace((cluster.trace(0, steps),) * servers, seed=seed)
-    return Trace(tuple(cluster.trace(chain, steps) for chain in range(servers)), seed=seed)
+        return Trace((cluster.trace(0, steps, most),) * servers, seed=seed)
+    return Trace(tuple(cluster.trace(chain, steps, most) for chain in range(servers)), seed=seed)
 
 
 class Cluster:
@@ -102,9 +107,12 @@ class Cluster:
             return Order(steps, self._turns(steps))
         return Order(steps, self._stretches(chain, steps))
 
-    def trace(self, chain: int, steps: int) -> ChainTrace:
-        """The same as a whole."""
-        whole = joined(stretch.rows for stretch in self.order(chain, steps).stretches)
+    def trace(self, chain: int, steps: int, gradients: float = inf) -> ChainTrace:
+        """The same as a whole; it ends after so many gradients, however few of them were accepted."""
+        if self.takes_turns:  # all are
+            whole = joined(stretch.rows for stretch in self._turns(int(min(steps, gradients))))
+        else:
+            whole = joined(rows for rows, _ in self._events(chain, steps, gradients))
         return ChainTrace(**whole.columns())
 
     def _turns(self, steps: int) -> Iterator[Stretch]:
@@ -148,7 +156,7 @@ class Cluster:
             depth = max(depth, needed) if exact is None else exact
             yield Stretch(rows, depth)
 
-    def _events(self, chain: int, steps: int) -> Iterator[tuple[ChainTrace, int]]:
+    def _events(self, chain: int, steps: int, gradients: float = inf) -> Iterator[tuple[ChainTrace, int]]:
         """The rows of a chain, and how many versions before the last one the oldest gradient under way has read.
 
         All messages of a direction have one size and one latency, so each queue serves in the order in which gradients
@@ -173,13 +181,15 @@ class Cluster:
         for worker in range(self._workers):
             admission.join(worker)
         send(0.0)
-        while admission.version < steps:
+        arrived = 0
+        while admission.version < steps and arrived < gradients:
             time, _, assignment, seconds = heappop(ready)
             incoming_free = max(time + latency, incoming_free) + gradient_transfer
             landing = admission.land(assignment.worker)
             server_free = max(incoming_free, server_free) + (busy if landing.accepted else 0.0)
             row = assignment.worker, assignment.count, landing.staleness, landing.accepted, np.nan, server_free
             trace.append(*row, -1, seconds)
+            arrived += 1
             send(server_free)
             if len(trace) == BLOCK_ROWS:
                 yield trace.take(), admission.version - admission.flying[0].version
