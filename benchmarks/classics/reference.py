@@ -51,7 +51,8 @@ def nuts(classic: Classic, seed: int = 0) -> tuple[dict[str, Summary], dict[str,
         kernel = NUTS(sampled, dense_mass=True, target_accept_prob=classic.acceptance, init_strategy=begin)
     else:
         energy, origin = _whitened(classic)
-        kernel, start = NUTS(potential_fn=energy), jax.tree.map(lambda leaf: np.stack([leaf] * chains), origin)
+        kernel = NUTS(potential_fn=energy, target_accept_prob=classic.acceptance)
+        start = jax.tree.map(lambda leaf: np.stack([leaf] * chains), origin)
     mcmc = MCMC(
         kernel, num_warmup=adaptation, num_samples=draws, num_chains=chains, chain_method="vectorized",
         progress_bar=False,
