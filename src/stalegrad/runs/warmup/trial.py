@@ -15,6 +15,7 @@ from stalegrad.protocol.architectures.base import Place
 from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.executor import execute
 from stalegrad.protocol.trace import Trace
+from stalegrad.runs.warmup.excursion import come_back
 
 _CHAIN = MAX_CHAINS - 3  # noise and minibatches of trials are nobody else's
 _ROWS, _FEWER_ROWS = 8, 2  # the second where there are many parameters
@@ -23,7 +24,7 @@ _SHARE = 1.0  # of the updates of a chain of the run, of all rows of a trial tog
 _FEWEST, _MOST = 150, 2500  # updates of a row
 _MARGIN = 1.4  # the step of a trial is so many times the one that it is for
 _SHORTER, _SHORTEST = 1.25, 2.0  # a step that is not stood becomes so many times shorter, by how hot it makes chains
-_TRIALS = 12
+_TRIALS = 16
 _OUTSIDE = 4.0  # times as far as any draw of the pilot: there no chain belongs
 _SETTLING = 0.1  # of a trial, that the temperature does not count
 _HOT = 3.0  # times the bias: 1.4 times a step doubles the error of a sampler of order 2, and half as much for chance
@@ -61,7 +62,8 @@ def stood(
     of a skewed posterior or at the steep walls of a flat one, a chain may be thrown out of a place that it seldom
     visits, so it is sent there before. Long before it overflows, the work that a wall does on it shows in its momentum,
     whose mean square is T along every coordinate if the step is right: on separable classes, two weights under a vague
-    prior, the step that makes it 10 % too hot puts means a tenth of a standard deviation off.
+    prior, the step that makes it 10 % too hot puts means a tenth of a standard deviation off. Before that, chains are
+    pushed as far out as the run will go, and must come back (:mod:`stalegrad.runs.warmup.excursion`).
 
     Args:
         kernel: with the step that theory allows.
@@ -82,6 +84,14 @@ def stood(
     spent = 0
     for number in range(_TRIALS):
         h = float(kernel.schedule(0))
+        back, taken = come_back(
+            kernel, target, draws, architecture, workers=workers, staleness=staleness, steps=steps, seed=seed + number,
+            far=far,
+        )  # fmt: skip
+        spent += taken
+        if not back:
+            kernel = kernel.with_step_size(h / _SHORTER)
+            continue
         trial = kernel.with_step_size(_MARGIN * h)
         spent += rows * updates
         heat = _heat(trial, target, points, architecture, workers, min(staleness, updates), updates, seed + number, far)
