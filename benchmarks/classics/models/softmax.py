@@ -107,6 +107,6 @@ def softmax() -> Classic:
     x = np.column_stack([np.ones(len(pixels)), pixels])
     x, unseen, y = x[:-UNSEEN], x[-UNSEEN:], labels[:-UNSEEN]
     return Classic(
-        model, {"x": x, "y": y}, batch_size=100, whiten=Whitening(x, y), nuts=(2, 150, 1000), acceptance=0.8,
+        model, {"x": x, "y": y}, batch_size=100, whiten=Whitening(x, y), nuts=(3, 150, 1000), acceptance=0.8,
         predictions=_judged(rng, CLASSES * x.shape[1], unseen),
     )  # fmt: skip

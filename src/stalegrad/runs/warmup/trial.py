@@ -24,7 +24,7 @@ _SHARE = 1.0  # of the updates of a chain of the run, of all rows of a trial tog
 _FEWEST, _MOST = 150, 2500  # updates of a row
 _MARGIN = 1.4  # the step of a trial is so many times the one that it is for
 _SHORTER, _SHORTEST = 1.25, 2.0  # a step that is not stood becomes so many times shorter, by how hot it makes chains
-_TRIALS = 16
+_TRIALS, _PUSHES = 12, 8  # how often a step is shortened because it is hot, and because chains do not come back
 _OUTSIDE = 4.0  # times as far as any draw of the pilot: there no chain belongs
 _SETTLING = 0.1  # of a trial, that the temperature does not count
 _HOT = 3.0  # times the bias: 1.4 times a step doubles the error of a sampler of order 2, and half as much for chance
@@ -35,13 +35,18 @@ class Trial(NamedTuple):
     """A step that trial chains were made with, and whether they stand it."""
 
     kernel: Kernel
-    """With a step that chains stand, or the shortest that was tried."""
+    """With a step that chains stand, or the best of those that were tried."""
     gradients: int
     """What it took."""
-    stood: bool
-    """Whether chains stand that step."""
+    problem: str
+    """What chains do at every step that was tried; "" if they stand this one."""
     heat_known: bool
     """Whether the momentum of that sampler says how hot it is."""
+
+    @property
+    def stood(self) -> bool:
+        """Whether chains stand that step."""
+        return not self.problem
 
 
 def stood(
@@ -81,24 +86,32 @@ def stood(
     flat = draws.reshape(-1, target.size)
     far = _OUTSIDE * float(np.abs(flat).max())
     points = np.ascontiguousarray(flat[np.linspace(0, len(flat) - 1, rows).astype(int)], target.dtype)
-    spent = 0
-    for number in range(_TRIALS):
+    spent, pushes, problem = 0, 0, ""
+    cool = kernel
+    for number in range(_TRIALS + _PUSHES):
         h = float(kernel.schedule(0))
-        back, taken = come_back(
-            kernel, target, draws, architecture, workers=workers, staleness=staleness, steps=steps, seed=seed + number,
-            far=far,
-        )  # fmt: skip
-        spent += taken
-        if not back:
-            kernel = kernel.with_step_size(h / _SHORTER)
-            continue
+        if not problem:
+            back, taken = come_back(
+                kernel, target, draws, architecture, workers=workers, staleness=staleness, steps=steps,
+                seed=seed + number, far=far,
+            )  # fmt: skip
+            spent, pushes = spent + taken, pushes + (not back)
+            if not back and pushes < _PUSHES:
+                kernel = kernel.with_step_size(h / _SHORTER)
+                continue
+            if not back:  # as in a funnel: a step for its neck would be none for all else
+                problem = f"do not come back from where a run will take them, at any step down to {h:.2g}"
+                kernel, h = cool, float(cool.schedule(0))
         trial = kernel.with_step_size(_MARGIN * h)
         spent += rows * updates
         heat = _heat(trial, target, points, architecture, workers, min(staleness, updates), updates, seed + number, far)
         if heat <= _HOT * bias:
-            return Trial(kernel, spent, True, _tells_heat(trial))
-        kernel = kernel.with_step_size(h / min(max(sqrt(1 + heat), _SHORTER), _SHORTEST))
-    return Trial(kernel, spent, False, _tells_heat(kernel))
+            return Trial(kernel, spent, problem, _tells_heat(trial))
+        kernel = cool = kernel.with_step_size(h / min(max(sqrt(1 + heat), _SHORTER), _SHORTEST))
+    least = float(kernel.schedule(0))
+    return Trial(
+        kernel, spent, f"leave or get hot at every step that was tried, down to {least:.2g}", _tells_heat(kernel)
+    )
 
 
 def _heat(

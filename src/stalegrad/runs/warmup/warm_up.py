@@ -168,8 +168,7 @@ class _Search:
             self._counter.data += trial.gradients * self._potential.batch_size
             self._trials[kernel] = trial
             if not trial.stood:
-                least = float(trial.kernel.schedule(0))
-                self._concerns.append(f"chains leave or get hot at every step that was tried, down to {least:.2g}")
+                self._concerns.append(f"chains {trial.problem}")
         return self._trials[kernel].kernel
 
     def _look_for_funnel(self, steep: Steepness, memory: float) -> None:
