@@ -61,14 +61,14 @@ def stood(
     bias: float,
     seed: int,
 ) -> Trial:
-    """The sampler with a step at which trial chains neither overflow nor leave nor get hot.
+    """The sampler with a step at which trial chains neither overflow nor leave nor get hot, and come back from afar.
 
     The theory of a sampler is one of Gaussian targets. Where the curvature changes from place to place, as in the tail
     of a skewed posterior or at the steep walls of a flat one, a chain may be thrown out of a place that it seldom
     visits, so it is sent there before. Long before it overflows, the work that a wall does on it shows in its momentum,
     whose mean square is T along every coordinate if the step is right: on separable classes, two weights under a vague
-    prior, the step that makes it 10 % too hot puts means a tenth of a standard deviation off. Before that, chains are
-    pushed as far out as the run will go, and must come back (:mod:`stalegrad.runs.warmup.excursion`).
+    prior, the step that makes it 10 % too hot puts means a tenth of a standard deviation off. With a step that is cool
+    chains are then pushed as far out as the run will go, and must come back (:mod:`stalegrad.runs.warmup.excursion`).
 
     Args:
         kernel: with the step that theory allows.
@@ -86,32 +86,32 @@ def stood(
     flat = draws.reshape(-1, target.size)
     far = _OUTSIDE * float(np.abs(flat).max())
     points = np.ascontiguousarray(flat[np.linspace(0, len(flat) - 1, rows).astype(int)], target.dtype)
-    spent, pushes, problem = 0, 0, ""
-    cool = kernel
-    for number in range(_TRIALS + _PUSHES):
+    spent = 0
+    for number in range(_TRIALS):
         h = float(kernel.schedule(0))
-        if not problem:
-            back, taken = come_back(
-                kernel, target, draws, architecture, workers=workers, staleness=staleness, steps=steps,
-                seed=seed + number, far=far,
-            )  # fmt: skip
-            spent, pushes = spent + taken, pushes + (not back)
-            if not back and pushes < _PUSHES:
-                kernel = kernel.with_step_size(h / _SHORTER)
-                continue
-            if not back:  # as in a funnel: a step for its neck would be none for all else
-                problem = f"do not come back from where a run will take them, at any step down to {h:.2g}"
-                kernel, h = cool, float(cool.schedule(0))
         trial = kernel.with_step_size(_MARGIN * h)
         spent += rows * updates
         heat = _heat(trial, target, points, architecture, workers, min(staleness, updates), updates, seed + number, far)
         if heat <= _HOT * bias:
-            return Trial(kernel, spent, problem, _tells_heat(trial))
-        kernel = cool = kernel.with_step_size(h / min(max(sqrt(1 + heat), _SHORTER), _SHORTEST))
-    least = float(kernel.schedule(0))
-    return Trial(
-        kernel, spent, f"leave or get hot at every step that was tried, down to {least:.2g}", _tells_heat(kernel)
-    )
+            break
+        kernel = kernel.with_step_size(h / min(max(sqrt(1 + heat), _SHORTER), _SHORTEST))
+    else:
+        problem = f"leave or get hot at every step that was tried, down to {float(kernel.schedule(0)):.2g}"
+        return Trial(kernel, spent, problem, _tells_heat(kernel))
+    shorter = kernel
+    for number in range(_PUSHES):
+        back, taken = come_back(
+            shorter, target, draws, architecture, workers=workers, staleness=staleness, steps=steps, seed=seed + number,
+            far=far,
+        )  # fmt: skip
+        spent += taken
+        if back:
+            return Trial(shorter, spent, "", _tells_heat(shorter))
+        least = float(shorter.schedule(0))
+        shorter = shorter.with_step_size(least / _SHORTER)
+    # As in a funnel: a step for its neck would be none for all else.
+    problem = f"do not come back from where a run will take them, at any step down to {least:.2g}"
+    return Trial(kernel, spent, problem, _tells_heat(kernel))
 
 
 def _heat(
