@@ -59,8 +59,8 @@ def nuts(classic: Classic, seed: int = 0) -> tuple[dict[str, Summary], dict[str,
     )  # fmt: skip
     data = {} if start is not None else _arrays(classic)
     mcmc.run(jax.random.key(seed), init_params=start, extra_fields=("diverging", "num_steps"), **data)
+    fields = jax.block_until_ready(mcmc.get_extra_fields())
     seconds = time.perf_counter() - begun
-    fields = mcmc.get_extra_fields()
     how = {
         "sampler": "NumPyro NUTS, float64", "seed": seed, "chains": chains, "adaptation": adaptation, "draws": draws,
         "divergences": int(fields["diverging"].sum()), "gradients": int(fields["num_steps"].sum()),
