@@ -18,7 +18,7 @@ from stalegrad.protocol.trace import Trace
 _CHAIN = MAX_CHAINS - 4  # noise and minibatches of excursions are nobody else's
 _RARE = 1e-3  # chance that a run has a momentum as large anywhere
 _TIME = 20.0  # by then an excursion is over: a friction of 0.5 leaves e⁻⁵ of it
-_SHARE = 0.5  # of the updates of a chain of the run, of all rows together
+_SHARE, _MOST = 0.5, 10_000  # of the updates of a chain of the run, and updates, of all rows together
 _MOST_ROWS, _FEWER_ROWS = 64, 8  # the second where there are many parameters
 _MANY = 1000  # parameters
 _GONE = 100.0  # times as far as a chain may be: it does not come back
@@ -63,7 +63,7 @@ def come_back(
     """
     h = float(kernel.schedule(0))
     updates = min(ceil(_TIME / h), steps)
-    pairs = int(min(_SHARE * steps / updates, _MOST_ROWS if target.size <= _MANY else _FEWER_ROWS)) // 2
+    pairs = int(min(min(_SHARE * steps, _MOST) / updates, _MOST_ROWS if target.size <= _MANY else _FEWER_ROWS)) // 2
     flat = draws.reshape(-1, target.size)
     if pairs == 0:
         return True, 0
