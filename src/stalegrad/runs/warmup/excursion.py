@@ -48,7 +48,7 @@ def come_back(
     coordinates one has a momentum above √(2T log(Ln/p)) with a probability below p. A chain with such a momentum
     has the energy of the rarest places of the run, and its own motion takes it there. Pushed are the directions along
     which a single parameter goes furthest, Sᵀ e_i, to either side; where there are too many, those of the parameters
-    whose draws are least normal.
+    whose draws are least normal. Where steps are so short that not even two chains can be afforded, nobody is pushed.
 
     Args:
         kernel: with the step that is asked about.
