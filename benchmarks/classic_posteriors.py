@@ -87,7 +87,8 @@ def sample(name: str, given: argparse.Namespace) -> dict[str, Any]:
     found |= _seconds(begun, begun_processor)
     functions = None
     if classic.predictions is not None:
-        functions = {"predictions": lambda theta: classic.judged(potential, theta[None, None])["predictions"][0, 0]}
+        predict = classic.predictor(potential)
+        functions = {"predictions": lambda theta: predict(theta[None])[0]}
     findings = run.diagnose(potential, functions=functions)
     judged = accuracy.compare(summarise(classic.judged(potential, run.draws)), wanted)
     serious = [finding for finding in findings if finding.severity == "serious"]

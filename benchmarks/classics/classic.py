@@ -50,11 +50,15 @@ class Classic:
         """What is compared, by name: draws (chain, draw, n) as arrays (chain, draw, …)."""
         if self.predictions is None:
             return split(draws, potential.layout)
+        rows = np.asarray(draws, potential.dtype).reshape(-1, potential.size)
+        return {"predictions": self.predictor(potential)(rows).reshape(*draws.shape[:2], -1)}
+
+    def predictor(self, potential: Any) -> Callable[[Any], Any]:
+        """From rows of θ, (row, n), to what they predict, (row, k): compiled once for each number of rows."""
         import jax
 
-        rows = np.asarray(draws, potential.dtype).reshape(-1, potential.size)
         predict = jax.jit(lambda rows: jax.lax.map(lambda row: self.predictions(potential.unravel(row)), rows))
-        return {"predictions": np.asarray(predict(rows)).reshape(*draws.shape[:2], -1)}
+        return lambda rows: np.asarray(predict(rows))
 
 
 def split(draws: Any, layout: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:

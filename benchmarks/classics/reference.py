@@ -51,15 +51,16 @@ def nuts(classic: Classic, seed: int = 0) -> tuple[dict[str, Summary], dict[str,
         kernel = NUTS(sampled, dense_mass=True, target_accept_prob=classic.acceptance, init_strategy=begin)
     else:
         energy, origin = _whitened(classic)
-        kernel, start = NUTS(potential_fn=energy), jax.tree.map(lambda leaf: np.stack([leaf] * chains), origin)
+        kernel = NUTS(potential_fn=energy, target_accept_prob=classic.acceptance)
+        start = jax.tree.map(lambda leaf: np.stack([leaf] * chains), origin)
     mcmc = MCMC(
         kernel, num_warmup=adaptation, num_samples=draws, num_chains=chains, chain_method="vectorized",
         progress_bar=False,
     )  # fmt: skip
     data = {} if start is not None else _arrays(classic)
     mcmc.run(jax.random.key(seed), init_params=start, extra_fields=("diverging", "num_steps"), **data)
+    fields = jax.block_until_ready(mcmc.get_extra_fields())
     seconds = time.perf_counter() - begun
-    fields = mcmc.get_extra_fields()
     how = {
         "sampler": "NumPyro NUTS, float64", "seed": seed, "chains": chains, "adaptation": adaptation, "draws": draws,
         "divergences": int(fields["diverging"].sum()), "gradients": int(fields["num_steps"].sum()),

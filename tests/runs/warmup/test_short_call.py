@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stalegrad as sg
-from stalegrad.potentials import Linear
+from stalegrad.potentials import Linear, from_gradient
 
 
 def regression(n_data=400, scales=(1.0, 1e3, 1e-3), far=0.0, **options):
@@ -118,3 +118,16 @@ def test_where_there_can_be_no_warm_up_a_step_size_is_found_as_before(kernel):
     assert run.warmup is None
     with pytest.raises(sg.ArgumentError, match="does not go with"):
         sg.sample(wrapped, kernel, steps=30, warmup=sg.Warmup(), engine="inline", progress=False)
+
+
+def test_steps_that_trials_have_shortened_are_not_put_down_to_noise():
+    """All data are in every gradient: whatever makes the step short, it is no minibatch."""
+
+    def walls(theta, indices):
+        return theta + 300 * (np.maximum(theta - 2.5, 0) - np.maximum(-theta - 2.5, 0))
+
+    model = from_gradient(walls, size=2, n_data=1, dtype=np.float64)
+    run = sg.sample(model, steps=2000, workers=4, engine="inline", progress=False)
+    assert run.warmup.numbers[0]["step_size"] < 0.05
+    assert not any("minibatches" in hint for hint in run.warmup.hints)
+    assert not run.warmup.concerns

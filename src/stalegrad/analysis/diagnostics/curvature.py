@@ -1,4 +1,4 @@
-"""The largest curvature of the potential at some draws, from differences of gradients."""
+"""The largest curvature of the potential at some draws and of their average, from differences of gradients."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from stalegrad.potentials import Potential
 
 _MOST_ITERATIONS = 20
 _FEWEST_ITERATIONS = 6
+_ROUGHLY = 3  # iterations for a direction on average: more of them fit the few draws that there are
 _MOST_BYTES = 1 << 29  # of iterates
 _LEAST = 2 * (_FEWEST_ITERATIONS + 1)  # gradients: one minibatch to find the direction, one to measure along it
 _FIRST_COUNT = 1_000_000  # minibatches from here on are nobody else's
@@ -31,6 +32,16 @@ class Curvature(NamedTuple):
     """Of the last point, of length 1: where the posterior is narrowest."""
     data: int
     """How many data each value rests on."""
+
+
+class AverageCurvature(NamedTuple):
+    """The largest eigenvalue of E ∇²U."""
+
+    value: float
+    error: float
+    """Its standard error."""
+    direction: Array
+    """Of length 1."""
 
 
 def largest_curvature(
@@ -85,6 +96,52 @@ def largest_curvature(
         values.append(value)
     data = sum(map(len, plan.held_out or plan.fitted))
     return Curvature(float(np.mean(values)), np.array(values), direction, data)
+
+
+def average_curvature(
+    potential: Potential, points: Array, *, scale: Array | float = 1.0, gradients: int = 128, seed: int = 0
+) -> AverageCurvature:
+    """The largest eigenvalue of E ∇²U, the Hessian averaged over draws and data.
+
+    That is what the law of θ along a direction knows of curvature to first order: by Stein's lemma the force on a
+    normal θ acts on its variance as a linear one with the average slope would. At a single draw some direction is
+    always flatter and some steeper than that, and the more so on a part of the data.
+
+    Every minibatch is taken at a draw of its own. One half of what may be spent finds the direction, the other half
+    measures along it: the value is unbiased for that direction, and how much its parts differ gives its standard error.
+
+    Args:
+        potential: the model.
+        points: draws, (point, n), in any order, of which as many are used as can be afforded.
+        scale: √G, as in :func:`largest_curvature`.
+        gradients: how many gradients of the model's minibatch size may be computed, at least 32.
+        seed: of the minibatches and the random start.
+
+    >>> from stalegrad.potentials import from_gradient
+    >>> cubic = from_gradient(lambda theta, indices: theta**3, size=1, n_data=1, dtype=np.float64)
+    >>> average_curvature(cubic, np.array([[1.0], [-1.0], [2.0], [-2.0]])).value  # of 3θ²
+    7.5
+    """
+    gradients = whole_number("gradients", gradients, least=32)
+    iterations = min(potential.size, _ROUGHLY)
+    fitted = max(1, gradients // (4 * iterations))
+    held_out = max(2, gradients // 2 - fitted * iterations)
+    minibatches = potential.minibatches
+
+    def products(first: int, count: int) -> list[Product]:
+        places = np.linspace(0, len(points) - 1, count).round().astype(int)
+        return [
+            _product(
+                potential, points[place], [minibatches.draw_outside_run(seed, 3 * _FIRST_COUNT + first + k)], scale
+            )
+            for k, place in enumerate(places)
+        ]
+
+    parts = products(0, fitted)
+    start = np.random.Generator(np.random.Philox(key=seed)).standard_normal(potential.size)
+    _, direction = _lanczos(lambda v: np.mean([part(v) for part in parts], axis=0), start, iterations)
+    values = [float(direction @ part(direction)) for part in products(fitted, held_out)]
+    return AverageCurvature(float(np.mean(values)), float(np.std(values, ddof=1)) / held_out**0.5, direction)
 
 
 def mean_curvature(potential: Potential, points: Array, *, gradients: int = 64, seed: int = 0) -> float:

@@ -9,7 +9,13 @@ import numpy as np
 
 from stalegrad._internal.errors import ArgumentError, StalegradError
 from stalegrad._internal.types import Array
-from stalegrad.analysis.diagnostics.curvature import Curvature, largest_curvature, mean_curvature
+from stalegrad.analysis.diagnostics.curvature import (
+    AverageCurvature,
+    Curvature,
+    average_curvature,
+    largest_curvature,
+    mean_curvature,
+)
 from stalegrad.analysis.diagnostics.gradient_noise import GradientNoise, gradient_noise
 from stalegrad.analysis.diagnostics.probes import Probes, probe
 from stalegrad.analysis.estimates.arrival import FEWEST_DRAWS, Travel, travel
@@ -33,6 +39,7 @@ MODEL_WANTED = "needs the model: give potential="
 
 PARAMETERS = "parameters"
 PREDICTIONS = "predictions"
+_MOST_AVERAGED = 64  # draws of all chains that curvature is averaged over
 _LIVELY = 0.01  # of the largest standard deviation
 
 
@@ -215,10 +222,14 @@ class Evidence:
             gradients=3 * self.gradients // 8, seed=self.trace.seed,
         )  # fmt: skip
 
-    def curvature_of(self, potential: Potential) -> Curvature:
-        """The largest curvature of another potential at the same draws, for an eighth of what may be spent."""
-        return largest_curvature(
-            potential, self._points, scale=self.scale, gradients=max(self.gradients // 8, 32), seed=self.trace.seed
+    def average_curvature_of(self, potential: Potential) -> AverageCurvature:
+        """The largest curvature of another potential on average over draws, for half of what may be spent."""
+        chains, draws, _ = self.draws.shape
+        each = -(-_MOST_AVERAGED // chains)
+        places = np.unique(np.linspace(draws - 1, 0, each).round().astype(int))
+        points = np.stack([np.asarray(self._sampled[s, draw]) for draw in places for s in range(chains)])
+        return average_curvature(
+            potential, points, scale=self.scale, gradients=max(self.gradients // 2, 64), seed=self.trace.seed
         )
 
     def curvature_at(self, places: Sequence[tuple[Any, ...]]) -> Curvature:

@@ -15,6 +15,7 @@ from stalegrad.protocol.architectures.base import Place
 from stalegrad.protocol.chain import Chain
 from stalegrad.protocol.executor import execute
 from stalegrad.protocol.trace import Trace
+from stalegrad.runs.warmup.excursion import come_back
 
 _CHAIN = MAX_CHAINS - 3  # noise and minibatches of trials are nobody else's
 _ROWS, _FEWER_ROWS = 8, 2  # the second where there are many parameters
@@ -23,7 +24,7 @@ _SHARE = 1.0  # of the updates of a chain of the run, of all rows of a trial tog
 _FEWEST, _MOST = 150, 2500  # updates of a row
 _MARGIN = 1.4  # the step of a trial is so many times the one that it is for
 _SHORTER, _SHORTEST = 1.25, 2.0  # a step that is not stood becomes so many times shorter, by how hot it makes chains
-_TRIALS = 12
+_TRIALS, _PUSHES = 12, 8  # how often a step is shortened because it is hot, and because chains do not come back
 _OUTSIDE = 4.0  # times as far as any draw of the pilot: there no chain belongs
 _SETTLING = 0.1  # of a trial, that the temperature does not count
 _HOT = 3.0  # times the bias: 1.4 times a step doubles the error of a sampler of order 2, and half as much for chance
@@ -34,13 +35,18 @@ class Trial(NamedTuple):
     """A step that trial chains were made with, and whether they stand it."""
 
     kernel: Kernel
-    """With a step that chains stand, or the shortest that was tried."""
+    """With a step that chains stand, or the best of those that were tried."""
     gradients: int
     """What it took."""
-    stood: bool
-    """Whether chains stand that step."""
+    problem: str
+    """What chains do at every step that was tried; "" if they stand this one."""
     heat_known: bool
     """Whether the momentum of that sampler says how hot it is."""
+
+    @property
+    def stood(self) -> bool:
+        """Whether chains stand that step."""
+        return not self.problem
 
 
 def stood(
@@ -55,13 +61,14 @@ def stood(
     bias: float,
     seed: int,
 ) -> Trial:
-    """The sampler with a step at which trial chains neither overflow nor leave nor get hot.
+    """The sampler with a step at which trial chains neither overflow nor leave nor get hot, and come back from afar.
 
     The theory of a sampler is one of Gaussian targets. Where the curvature changes from place to place, as in the tail
     of a skewed posterior or at the steep walls of a flat one, a chain may be thrown out of a place that it seldom
     visits, so it is sent there before. Long before it overflows, the work that a wall does on it shows in its momentum,
     whose mean square is T along every coordinate if the step is right: on separable classes, two weights under a vague
-    prior, the step that makes it 10 % too hot puts means a tenth of a standard deviation off.
+    prior, the step that makes it 10 % too hot puts means a tenth of a standard deviation off. With a step that is cool
+    chains are then pushed as far out as the run will go, and must come back (:mod:`stalegrad.runs.warmup.excursion`).
 
     Args:
         kernel: with the step that theory allows.
@@ -86,9 +93,25 @@ def stood(
         spent += rows * updates
         heat = _heat(trial, target, points, architecture, workers, min(staleness, updates), updates, seed + number, far)
         if heat <= _HOT * bias:
-            return Trial(kernel, spent, True, _tells_heat(trial))
+            break
         kernel = kernel.with_step_size(h / min(max(sqrt(1 + heat), _SHORTER), _SHORTEST))
-    return Trial(kernel, spent, False, _tells_heat(kernel))
+    else:
+        problem = f"leave or get hot at every step that was tried, down to {float(kernel.schedule(0)):.2g}"
+        return Trial(kernel, spent, problem, _tells_heat(kernel))
+    shorter = kernel
+    for number in range(_PUSHES):
+        back, taken = come_back(
+            shorter, target, draws, architecture, workers=workers, staleness=staleness, steps=steps, seed=seed + number,
+            far=far,
+        )  # fmt: skip
+        spent += taken
+        if back:
+            return Trial(shorter, spent, "", _tells_heat(shorter))
+        least = float(shorter.schedule(0))
+        shorter = shorter.with_step_size(least / _SHORTER)
+    # As in a funnel: a step for its neck would be none for all else.
+    problem = f"do not come back from where a run will take them, at any step down to {least:.2g}"
+    return Trial(kernel, spent, problem, _tells_heat(kernel))
 
 
 def _heat(

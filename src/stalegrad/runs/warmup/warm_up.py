@@ -137,7 +137,7 @@ class _Search:
             {name: float(getattr(full, name)) for name in kernel.missing}
             for kernel, full in zip(self._run.kernels, kernels, strict=True)
         ]
-        self._advise_batch(kernels, conditions)
+        self._advise_batch(conditions)
         memory = max(forgetting(kernel, conditions) for kernel in kernels)
         memory = max(memory, seen.relaxation / min(float(kernel.schedule(0)) for kernel in kernels))
         self._look_for_funnel(steep, memory)
@@ -168,8 +168,7 @@ class _Search:
             self._counter.data += trial.gradients * self._potential.batch_size
             self._trials[kernel] = trial
             if not trial.stood:
-                least = float(trial.kernel.schedule(0))
-                self._concerns.append(f"chains leave or get hot at every step that was tried, down to {least:.2g}")
+                self._concerns.append(f"chains {trial.problem}")
         return self._trials[kernel].kernel
 
     def _look_for_funnel(self, steep: Steepness, memory: float) -> None:
@@ -214,11 +213,15 @@ class _Search:
         )  # fmt: skip
         return Found(None, numbers, run.start, burn_in, record.table())
 
-    def _advise_batch(self, kernels: Sequence[Kernel], conditions: Conditions) -> None:
-        """Say so where minibatches are so noisy that steps have to be short."""
+    def _advise_batch(self, conditions: Conditions) -> None:
+        """Say so where minibatches are so noisy that theory has steps short; trials have other reasons."""
         quiet = replace(conditions, noise=0.0)
-        pairs = zip(self._run.kernels, kernels, strict=True)
-        gains = [float(chosen(own, quiet).schedule(0)) / float(k.schedule(0)) for own, k in pairs if own.undecided]
+        steps = [
+            [float(chosen(own, given).schedule(0)) for given in (quiet, conditions)]
+            for own in self._run.kernels
+            if own.undecided
+        ]
+        gains = [without / with_noise for without, with_noise in steps]
         if gains and max(gains) > _NOISY:
             potential = self._potential
             batch = min(potential.n_data, ceil(potential.batch_size * max(gains)))

@@ -16,6 +16,7 @@ from stalegrad.potentials.wrappers.base import Wrapper
 
 _AIM = LIMIT / 2  # the error that the advised step size leaves
 _HALVINGS = 12
+_SURE = 2.0  # standard errors of a curvature
 
 
 class _Surplus(Wrapper):
@@ -30,8 +31,8 @@ class _Surplus(Wrapper):
 def check_owned(evidence: Evidence) -> Checked:
     """A variance that stale gradients make more than 20 % too small along the direction of which too much is owned.
 
-    The direction is that of the largest a − λ at some draws, for an eighth of the gradients that may be computed; the
-    error along it is that of theory, less that of fresh gradients.
+    The direction is that of the largest a − λ on average over draws, for half of the gradients that may be computed,
+    and λ is allowed two standard errors; the error along it is that of theory, less that of fresh gradients.
     """
     kernels, trace = evidence.need_kernels(), evidence.trace
     residual = trace.architecture.residual(evidence.model)
@@ -39,12 +40,13 @@ def check_owned(evidence: Evidence) -> Checked:
         raise NotChecked("the server owns no part of the curvature")
     if not any(chain.staleness_counts.largest for chain in trace.chains):
         raise NotChecked("no gradient was stale")
-    surplus = evidence.curvature_of(_Surplus(residual))
+    surplus = evidence.average_curvature_of(_Surplus(residual))
     owned = trace.architecture.owned_along(evidence.scale * surplus.direction)
-    curvature = owned - surplus.value
-    if not surplus.value > 0 or not curvature > 0:
+    sure = surplus.value - _SURE * surplus.error
+    curvature = owned - sure
+    if not sure > 0 or not curvature > 0:
         raise NotChecked(
-            "the server owns no more than there is" if surplus.value <= 0 else "the potential curves downwards there"
+            "the server owns no more than there is" if sure <= 0 else "the potential curves downwards there"
         )
 
     def added(chain: int, lag: Lag, factor: float = 1.0) -> float:
@@ -57,8 +59,8 @@ def check_owned(evidence: Evidence) -> Checked:
     errors = [added(chain, lag) for chain, lag in enumerate(lags)]
     figure = max(errors, key=abs)
     what = (
-        f"at the draws a direction has the curvature {curvature:.3g}, of which the server owns {owned:.3g}: gradients "
-        f"of this age make the variance along it {abs(figure):.0%} too {'small' if figure < 0 else 'large'}"
+        f"on average over draws a direction has the curvature {curvature:.3g}, of which the server owns {owned:.3g}: "
+        f"gradients of this age make the variance along it {abs(figure):.0%} too {'small' if figure < 0 else 'large'}"
     )
     measured = Measurement("owned part", abs(figure), LIMIT, what)
     if abs(figure) <= LIMIT:
