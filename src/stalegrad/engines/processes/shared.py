@@ -46,7 +46,7 @@ class WakeUp:
 
     @classmethod
     def make(cls) -> "WakeUp":
-        """A new one."""
+        """A new one, whose descriptors other processes may inherit."""
         read, write = os.pipe()
         os.set_blocking(write, False)
         return cls(read, write)
