@@ -9,7 +9,7 @@ HEAD = """# Benchmarks
 
 <!-- Written by `make bench` from benchmarks/results.json. Do not edit: run it again. -->
 
-stalegrad beside what one would use instead, on one machine: the same data, model, minibatch size and step, all
+stalegrad beside what one would use instead: the same data, model, minibatch size and step, all
 candidates of a section in one run (`make bench` measures all sections, or `--only` some of them again). Candidates take
 turns where each runs several times, so that a slow second hurts them alike; compilation and warm-up are outside the
 timing; the number of threads is fixed. Peers are written as their own documentation has it and, where we know how,
@@ -18,7 +18,8 @@ faster than that. Where a peer is faster than we are, the table shows it.
 
 READING = """## How to read it
 
-- Figures are of this machine and of the versions below. Ratios travel better to other machines than rates do.
+- Each section ends with the processor and the commit that it was measured on: figures of different ones cannot be
+  compared. Ratios travel better to other machines than rates do. Versions are those of the last section that was run.
 - A *bar* is something that we want to hold; one that does not is listed all the same. *Peer* is the figure that ours is
   compared with, *ratio* is ours over it, or our figure where there is no peer.
 - Rates are medians of rounds unless a section says that they are best rounds.
@@ -57,7 +58,9 @@ def text(document: Mapping[str, Any], pictures: Mapping[str, Sequence[str]], fol
         parts.append(section["text"] + "\n")
         parts += [_table(each) for each in section["tables"]]
         parts += [f"![{section['title']}]({folder}/{name})\n" for name in pictures.get(section["name"], ())]
-        parts.append(f"Settings: {_settings(section['settings'])}. Took {section['seconds']:.0f} s.\n")
+        commit = f"commit {section['code']}" if section.get("code") else "an earlier or unknown commit"
+        where = f"{section.get('processor', 'an unknown processor')}, {commit}"
+        parts.append(f"Settings: {_settings(section['settings'])}. Took {section['seconds']:.0f} s; {where}.\n")
     return "\n".join(parts)
 
 

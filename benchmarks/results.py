@@ -153,7 +153,7 @@ def machine() -> dict[str, Any]:
             continue
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": cores,
         "load": os.getloadavg()[0],
         "system": f"{platform.system()} {platform.machine()}",
@@ -162,7 +162,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Its name."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from results import processor
+
 HERE = Path(__file__).resolve().parent
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")
 PATIENCE = 1800.0
@@ -78,5 +80,14 @@ def run(section: Section, folder: Path, quick: bool) -> dict[str, Any]:
     if not problem and not file.exists():
         problem = "it wrote no results"
     found = {"title": section.title} if problem else json.loads(file.read_text(encoding="utf-8"))
-    found |= {"name": section.name, "seconds": time.perf_counter() - begun}
+    found |= {"name": section.name, "seconds": time.perf_counter() - begun, "processor": processor(), "code": code()}
     return found | ({"failure": problem} if problem else {})
+
+
+def code() -> str:
+    """Which commit is measured; nothing outside of a checkout."""
+    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude", "*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
