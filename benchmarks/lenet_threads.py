@@ -24,7 +24,7 @@ TEXT = """
 Gradients of LeNet a second (SGHMC, J = 64, as Caffe trains it), all of which update a chain: two threads with one chain
 between them, and two processes with a chain each, which run inline at the same time on the same {cores} cores, one
 thread of torch each. They take turns; the ratio is the median of those within a round. The threads compute gradients in
-torch and apply them themselves, under a lock, in one compiled call.
+torch and apply them themselves, close behind each other, in one compiled call.
 """
 
 

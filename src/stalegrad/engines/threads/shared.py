@@ -30,7 +30,7 @@ STATE, ASLEEP, COUNT, READ, NEXT, INCARNATION, LANDED, COMPUTING, UPDATING, STAR
 # entries of a worker's ``flights``
 ABSENT, HELD, AWAY, GONE = range(4)  # what STATE may be
 
-_LEAST, _MOST, _SECTIONS = 2048, 16384, 16  # coordinates of a section: an n-th part between two bounds
+_LEAST, _MOST, _SECTIONS = 2048, 16384, 16  # coordinates of a section: a sixteenth of all, between two bounds
 _SPINS = 400  # looks at the lock before the core is yielded, about 10 µs
 _YIELDS = 16  # of the core, before the thread sleeps
 _SHORTEST, _LONGEST = 20, 10_000  # microseconds that it sleeps, twice as long each time
