@@ -196,7 +196,7 @@ class TestAskingAgain:
         lifecycle.ready(0, 1.0)
         for k, seconds in enumerate(taken):
             lifecycle.assigned(0, 10.0 + k)
-            lifecycle.timed(0, 0.0, 10.0 + k + seconds)
+            lifecycle.timed(0, seconds, 10.0 + k + seconds)
             lifecycle.delivered(0, 10.0 + k + seconds)
         lifecycle.assigned(0, 100.0)
         return lifecycle
@@ -205,8 +205,14 @@ class TestAskingAgain:
         """When it is asked again, looked at every millisecond."""
         return [round(t - begun, 3) for k in range(round(until * 1000)) if lifecycle.overdue(t := begun + k / 1000)]
 
-    def test_after_four_times_what_answers_take_then_after_twice_as_long(self):
-        assert self.asked(self.computing([0.05] * 3), 2.0) == pytest.approx([0.2, 0.4, 0.8, 1.6], abs=2e-3)
+    def test_after_half_as_long_again_as_answers_take_then_after_twice_as_long(self):
+        assert self.asked(self.computing([0.1] * 99), 2.0) == pytest.approx([0.15, 0.3, 0.6, 1.2], abs=2e-3)
+
+    def test_later_where_answers_differ(self):
+        """It is three of four that are not asked for when they take as long as others do, whatever the fourth takes."""
+        for rare in (0.2, 20.0):
+            lifecycle = self.computing([0.05, 0.1, 0.1, 0.1, 0.05, 0.1, 0.1, rare] * 99)
+            assert 0.14 < lifecycle.next_overdue() - 100.0 < 0.23
 
     def test_after_a_moment_if_nothing_is_known(self):
         assert self.asked(self.computing(), 1.5) == pytest.approx([0.25, 0.5, 1.0], abs=2e-3)
@@ -230,48 +236,40 @@ class TestAskingAgain:
         assert lifecycle.next_overdue() == float("inf")
         assert self.asked(lifecycle, 2.0) == []
 
-    def test_what_was_asked_twice_tells_how_long_computing_takes_and_no_more(self):
-        """An answer long after the question may be the answer to the second one."""
-        lifecycle = self.computing([0.05] * 3)
-        assert lifecycle.overdue(101.0) == [0]
-        lifecycle.timed(0, 0.001, 101.0)
-        lifecycle.delivered(0, 101.0)
-        lifecycle.assigned(0, 200.0)
-        assert lifecycle.next_overdue() == pytest.approx(200.2)
-        lifecycle.overdue(201.0)
-        lifecycle.timed(0, 8.05, 209.0)
-        lifecycle.delivered(0, 209.0)
-        lifecycle.assigned(0, 300.0)
-        assert lifecycle.next_overdue() == pytest.approx(300.0 + 4 * (0.05 + 8.0 / 8))
+    def test_what_was_asked_twice_tells_how_long_it_took_from_the_question_that_it_answers(self):
+        """So that messages that got lost change nothing."""
+        lifecycle = self.computing([0.1] * 9)
+        for k in range(9):
+            begun = 100.0 + 10 * k
+            assert self.asked(lifecycle, 3.0, begun)[0] == pytest.approx(0.15, abs=2e-3)
+            lifecycle.timed(0, 0.1, begun + 3.0)
+            lifecycle.delivered(0, begun + 3.0)
+            lifecycle.assigned(0, begun + 10.0)
 
-    @pytest.mark.parametrize("known", [(), [0.02] * 9], ids=["from the start", "later"])
-    def test_answers_that_are_slow_and_not_lost_are_soon_waited_for(self, known):
+    def test_answers_that_are_slow_and_not_lost_are_soon_waited_for(self):
         """A link that takes half a second: to ask again at every answer would only fill it."""
-        lifecycle, again = self.computing(known), []
+        lifecycle, again = self.computing([0.02] * 9), []
         for k in range(60):
             begun = 100.0 + k
             again.append(len(self.asked(lifecycle, 0.5, begun)))
-            lifecycle.timed(0, 0.01, begun + 0.5)
+            lifecycle.timed(0, 0.5, begun + 0.5)
             lifecycle.delivered(0, begun + 0.5)
             lifecycle.assigned(0, begun + 1.0)
-        assert again[0] > 0
-        assert sum(again[30:]) == 0
+        assert again[0] > 1
+        assert sum(again[20:]) == 0
 
-    def test_one_answer_that_got_lost_changes_nothing_and_several_in_a_row_little(self):
-        lifecycle = self.computing([0.05] * 3)
-        for k, wait in enumerate((0.2, 0.2, 0.4, 0.8)):
-            begun = 100.0 + 10 * k
-            assert self.asked(lifecycle, 3.0, begun)[0] == pytest.approx(wait, abs=2e-3)
-            lifecycle.timed(0, 0.01, begun + 3.0)
-            lifecycle.delivered(0, begun + 3.0)
-            lifecycle.assigned(0, begun + 10.0)
-        lifecycle.timed(0, 0.01, 140.05)
-        lifecycle.delivered(0, 140.05)
-        lifecycle.assigned(0, 150.0)
-        assert self.asked(lifecycle, 0.3, 150.0)[0] == pytest.approx(0.2, abs=2e-3)
+    def test_how_long_it_took_does_not_count_what_nobody_looked(self):
+        """Else a worker whose laptop slept for an hour would wait for minutes for an answer that got lost."""
+        lifecycle = self.computing([0.05] * 9)
+        before = lifecycle.next_overdue() - 100.0
+        lifecycle.suspended(3600.0)
+        lifecycle.timed(0, 3600.05, 3700.05)
+        lifecycle.delivered(0, 3700.05)
+        lifecycle.assigned(0, 3800.0)
+        assert lifecycle.next_overdue() - 3800.0 == pytest.approx(before, rel=0.1)
 
     def test_time_in_which_nobody_looked_does_not_count(self):
-        lifecycle = self.computing([0.05] * 3, FaultPolicy(patience=8.0))
+        lifecycle = self.computing([0.1] * 9, FaultPolicy(patience=8.0))
         lifecycle.suspended(3600.0)
         assert lifecycle.overdue(3700.1) == []
         assert list(lifecycle.tick(3707.0)) == []
@@ -286,7 +284,7 @@ def test_answers_that_were_dealt_with_elsewhere_count_as_if_they_had_come_one_by
     one_by_one, _ = lived(policy, begin)
     together.exchanged(0, 3, 0.5, 2.5)
     for now in (1.5, 2.0, 2.5):
-        one_by_one.timed(0, 0.1, now)
+        one_by_one.timed(0, 0.5, now)
         one_by_one.delivered(0, now)
         one_by_one.usable(0)
         one_by_one.assigned(0, now)

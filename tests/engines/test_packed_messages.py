@@ -52,7 +52,7 @@ def test_points_and_gradients_in_calls(messages):
     brought = wire.gradient.packed(gradient)
     header = 8 if wire.rounds else 0
     assert (packed.nbytes, brought.nbytes) == tuple(header + size for size in wire.message_bytes(N))
-    call, _ = open_call(seal_call(Call(0, 0, 1, results=((0.5, Gradient(0, 4, 5, brought)),)), Repairs()))
+    call, *_ = open_call(seal_call(Call(0, 0, 1, results=((0.5, Gradient(0, 4, 5, brought)),)), Repairs()))
     link.exchange(call)
     delivery = link.receive(1.0)
     assert isinstance(delivery, Delivery)

@@ -233,7 +233,7 @@ def test_what_a_discarded_worker_had_delivered_is_not_handed_on():
     for worker in (0, 1):
         link.start(worker, 0)
         link.send(Assignment(worker, 0, 0), np.zeros((1, pool.model.size), pool.model.dtype))
-        pool.slots[0].headers[worker][m.FINISHED] = 10 - worker
+        pool.slots[0].headers[worker][m.TIME] = 10 - worker
         pool.slots[0].headers[worker][m.KIND] = m.DONE
     assert link.receive(0.0).worker == 1
     link.discard(0, "refused")

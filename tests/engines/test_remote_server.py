@@ -1,6 +1,8 @@
 """Servers elsewhere, without any elsewhere: links over calls and followers, joined by threads that play tricks."""
 
+import contextlib
 import itertools
+import queue
 import random
 import threading
 import time
@@ -140,11 +142,22 @@ class Unhurried(FaultyModel):
 def envelopes_to(link):
     """Envelopes that are pickled on their way, to a link that answers as long as there is somebody who asks."""
 
-    def transport(envelope, seconds):
-        envelope = cloudpickle.loads(cloudpickle.dumps(envelope))
-        return cloudpickle.loads(cloudpickle.dumps(exchange(link, envelope)))
+    class Transport:
+        def __init__(self):
+            self.answers = queue.SimpleQueue()
 
-    return transport
+        def send(self, envelope, *, again):
+            envelope = cloudpickle.loads(cloudpickle.dumps(envelope))
+            threading.Thread(target=self.execute, args=(envelope,), daemon=True).start()
+
+        def execute(self, envelope):
+            self.answers.put(cloudpickle.loads(cloudpickle.dumps(exchange(link, envelope))))
+
+        def receive(self, seconds):
+            with contextlib.suppress(queue.Empty):
+                return self.answers.get(timeout=seconds)
+
+    return Transport()
 
 
 def sample(engine, model=None, **options):

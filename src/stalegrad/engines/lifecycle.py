@@ -18,12 +18,11 @@ from math import inf
 from typing import NamedTuple
 
 from stalegrad._internal.validation import real_number, whole_number
+from stalegrad.engines.round_trip import RoundTrip
 
 LEAST_WAIT = 2e-3
 """Seconds after which an answer may be asked for again, at least, however fast answers are."""
 _FIRST_WAIT = 0.25  # seconds, while nothing is known of a worker
-_MEANS = 4.0  # of the answers before, which an answer may take
-_MEMORY = 1 / 8  # of the last answer in that mean
 _OFTEN = 4  # times that an answer is asked for before the patience with it ends
 
 
@@ -104,8 +103,7 @@ class _Worker:
     """What is known of one worker."""
 
     __slots__ = (
-        "asked", "assignments", "doubtful", "faults", "heartbeat", "incarnation", "present_since", "seconds", "since",
-        "state",
+        "asked", "assignments", "faults", "heartbeat", "incarnation", "present_since", "round_trip", "since", "state",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -115,8 +113,7 @@ class _Worker:
         self.assignments = 0  # sent and not answered
         self.since: float | None = None  # from when its patience counts: something is expected of it
         self.asked = 0  # how often the answer that is expected was asked for again
-        self.doubtful = 0  # answers in a row that were asked for again, and told nothing of how long they take
-        self.seconds: float | None = None  # that an answer takes, if nothing gets lost
+        self.round_trip = RoundTrip(_FIRST_WAIT, LEAST_WAIT)
         self.heartbeat: float | None = None  # the latest of this incarnation
         self.present_since: float | None = None  # when its first incarnation was ready
 
@@ -189,26 +186,14 @@ class Lifecycle:
         elif known.state is State.COMPUTING:
             known.state, known.assignments, known.since = State.READY, 0, None
 
-    def timed(self, worker: int, computed: float, now: float) -> None:
-        """A worker answers, after so many seconds of computing: for :meth:`overdue`, before :meth:`delivered`.
+    def timed(self, worker: int, taken: float, now: float) -> None:
+        """A worker answers, so many seconds after it was sent what it answers: for :meth:`overdue`.
 
-        How long it took counts from when it was asked; but if it was asked more than once, nobody knows which time it
-        answers, and nothing is learned but that it takes at least as long as it computed. Where that goes on, answers
-        are not lost but slow, over a link that does not carry messages any faster: the next ones are waited for longer
-        until one comes before it is asked for again, and tells how long it took (as Karn and Partridge do, 1987).
+        Called before :meth:`delivered`. Time in which nobody looked (:meth:`suspended`) does not count.
         """
         known = self._workers[worker]
-        if known.since is None:
-            return
-        least = (
-            _FIRST_WAIT / _MEANS if known.seconds is None else known.seconds
-        )  # what is waited for is four times that
-        if known.asked:
-            known.doubtful = 0 if computed > least else known.doubtful + 1
-            taken = max(computed, least)
-        else:
-            known.doubtful, taken = 0, now - known.since
-        known.seconds = taken if known.seconds is None else least + _MEMORY * (taken - least)
+        if known.since is not None:
+            known.round_trip.note(min(taken, now - known.since))
 
     def exchanged(self, worker: int, answers: int, seconds: float, since: float | None) -> None:
         """A worker has answered several assignments, all of them usable, and has the next one since then, if any.
@@ -220,10 +205,9 @@ class Lifecycle:
             since: when it was sent its next assignment; None if it was sent none.
         """
         known = self._workers[worker]
-        before = seconds if known.seconds is None else known.seconds
-        known.seconds = seconds + (before - seconds) * (1 - _MEMORY) ** answers
+        known.round_trip.note(seconds, answers)
         self.usable(worker)
-        known.asked, known.doubtful, known.since = 0, 0, since
+        known.asked, known.since = 0, since
         known.state, known.assignments = (State.READY, 0) if since is None else (State.COMPUTING, 1)
 
     def usable(self, worker: int) -> None:
@@ -250,7 +234,7 @@ class Lifecycle:
                 known.state, known.since = State.GIVEN_UP, None
                 return Abandon(fault, details, diverged=True)
         known.faults += not (self._policy.elastic and kind == "died")
-        known.assignments, known.asked, known.doubtful, known.heartbeat = 0, 0, 0, None
+        known.assignments, known.asked, known.heartbeat = 0, 0, None
         if known.faults <= self._policy.restarts:
             known.state, known.since = State.STARTING, now
             known.incarnation += 1
@@ -272,8 +256,8 @@ class Lifecycle:
     def overdue(self, now: float) -> list[int]:
         """The workers whose answer is to be asked for again: either it has got lost, or the question has.
 
-        The first time after four times what answers took on average, then after twice as long, and so on. See also
-        :meth:`timed`.
+        The first time when it takes longer than answers do (:class:`~stalegrad.engines.round_trip.RoundTrip`), then
+        after twice as long, and so on.
         """
         late = []
         for number, worker in enumerate(self._workers):
@@ -320,8 +304,7 @@ class Lifecycle:
 
     def _wait(self, worker: _Worker) -> float:
         """Seconds after which an answer is asked for again."""
-        wait = _FIRST_WAIT if worker.seconds is None or worker.state is State.STARTING else _MEANS * worker.seconds
-        wait *= 2 ** max(0, worker.doubtful - 1)  # one alone was probably lost
+        wait = _FIRST_WAIT if worker.state is State.STARTING else worker.round_trip.wait
         if self._policy.patience is not None:
             wait = min(wait, self._policy.patience / 2**_OFTEN)
         return float(max(wait, LEAST_WAIT) * 2**worker.asked)

@@ -18,6 +18,7 @@ class Delivery(NamedTuple):
     """A worker has computed what it was asked for, in so many seconds.
 
     With ``more``, something else of the same message follows at once: no worker is given work before the last of it.
+    Over links that may lose messages, ``taken`` are the seconds since the message was sent that it answers.
     """
 
     worker: int
@@ -25,6 +26,7 @@ class Delivery(NamedTuple):
     seconds: float
     gradient: Gradient
     more: bool = False
+    taken: float = 0.0
 
 
 class Failure(NamedTuple):

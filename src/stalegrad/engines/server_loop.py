@@ -175,7 +175,7 @@ class ServerLoop:
         begun, worker = self._clock(), delivery.worker
         refusals = len(self.server.refusals)
         if self.link.lossy:
-            self.lifecycle.timed(worker, delivery.seconds, begun)
+            self.lifecycle.timed(worker, delivery.taken, begun)
         self.lifecycle.delivered(worker, begun)
         assignments = self.server.receive(delivery.gradient, begun, delivery.seconds, more=delivery.more)
         self.timing.gradients += delivery.seconds

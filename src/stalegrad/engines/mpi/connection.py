@@ -1,5 +1,6 @@
 """The connection of a server's rank and a worker's rank: one packet and one persistent transfer each way."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -86,10 +87,12 @@ class Connection:
         self.outgoing.seal()
         self.channel.start(self._sending)
 
-    def send_again(self) -> bool:
-        """Send ``outgoing`` once more as it is, unless it is still on its way; whether it was sent."""
+    def send_again(self, change: Callable[[m.Header], None]) -> bool:
+        """Send ``outgoing`` once more, its header changed, unless it is still on its way; whether it was sent."""
         if not self.channel.done(self._sending):
             return False
+        change(self.outgoing.header)
+        self.outgoing.seal()
         self.channel.start(self._sending)
         return True
 

@@ -186,7 +186,8 @@ def exchange(lanes, native, chain, segment, largest, begun, progress):  # type: 
             while not over(native, lane[SENDING]):  # it was answered, so that it has long been received
                 yield_core()
             asked = carray(pointer(lane[OUTGOING]), 8, np.int64)
-            asked[m.COUNT], asked[m.VERSION] = lane[COUNT], version
+            lane[SINCE] = nanoseconds_now(spec)
+            asked[m.COUNT], asked[m.VERSION], asked[m.TIME] = lane[COUNT], version, lane[SINCE]
             vector = carray(pointer(lane[OUTGOING] + m.BYTES), n, point.dtype)
             for i in range(n):
                 vector[i] = point[i]
@@ -195,7 +196,6 @@ def exchange(lanes, native, chain, segment, largest, begun, progress):  # type: 
             call_with_one(native.start, lane[RECEIVING])
             call_with_one(native.start, lane[SENDING])
             lane[OPEN] = 1
-            lane[SINCE] = nanoseconds_now(spec)
         now = nanoseconds_now(spec)  # after looking: what came while others had the core has come in time
         if now - first > _LONGEST or (not found and now - last > _QUIET):
             return QUIET, -1

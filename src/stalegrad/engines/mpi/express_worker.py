@@ -43,7 +43,7 @@ def turn_around(lane, native, length, nanoseconds):  # type: ignore[no-untyped-d
     asked = carray(pointer(lane[INCOMING]), 8, np.int64)
     answer = carray(pointer(lane[OUTGOING]), 8, np.int64)
     answer[m.KIND], answer[m.INCARNATION], answer[m.NANOSECONDS] = m.DONE, lane[INCARNATION], nanoseconds
-    answer[m.COUNT], answer[m.VERSION] = asked[m.COUNT], asked[m.VERSION]
+    answer[m.COUNT], answer[m.VERSION], answer[m.TIME] = asked[m.COUNT], asked[m.VERSION], asked[m.TIME]
     call_with_one(native.start, lane[RECEIVING])
     if over(native, lane[RECEIVING]):
         return UNSENT

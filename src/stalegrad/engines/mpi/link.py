@@ -63,6 +63,7 @@ class MpiLink(Link):
         connection.await_outgoing()
         connection.outgoing.header[m.KIND] = m.WORK
         m.put_assignment(connection.outgoing.header, assignment, self._incarnation[assignment.worker])
+        m.put_time(connection.outgoing.header)
         np.copyto(connection.outgoing.vector, point)
         connection.awaited = m.WORK
         connection.send()
@@ -76,7 +77,7 @@ class MpiLink(Link):
             connection.send_short(m.START, self._incarnation[worker])
             self._sent_again += 1
         elif connection.awaited == m.WORK:
-            self._sent_again += connection.send_again()
+            self._sent_again += connection.send_again(m.put_time)
 
     def express(self, server: Any, lifecycle: Lifecycle, seconds: float) -> Express | None:
         """Small messages without Python, see :mod:`stalegrad.engines.mpi.express`."""
@@ -191,7 +192,7 @@ class MpiLink(Link):
             return None
         connection.awaited = m.IDLE
         if kind == m.DONE:
-            return m.get_delivery(header, worker, connection.incoming.unpack())
+            return m.get_delivery(header, worker, connection.incoming.unpack(), m.seconds_taken(header))
         return Ready(worker, incarnation) if kind == m.READY else self._failure(connection, worker)
 
     def _is_awaited(self, connection: Connection, worker: int) -> bool:

@@ -86,7 +86,7 @@ class RankWorker:
             return
         asked, answer = connection.incoming.header, connection.outgoing.header
         answer[m.KIND], answer[m.INCARNATION], answer[m.NANOSECONDS] = m.DONE, current.incarnation, nanoseconds
-        answer[m.COUNT], answer[m.VERSION] = asked[m.COUNT], asked[m.VERSION]
+        answer[m.COUNT], answer[m.VERSION], answer[m.TIME] = asked[m.COUNT], asked[m.VERSION], asked[m.TIME]
         connection.post_receive()
         if connection.poll():
             self._arrived.append(current)
@@ -173,7 +173,8 @@ class RankWorker:
         if membership.failure is not None:
             membership.connection.send_short(m.FAILED, membership.incarnation, membership.failure)
         elif membership.answered:
-            membership.connection.send_again()
+            question = membership.connection.incoming.header
+            membership.connection.send_again(lambda answer: m.echo_time(answer, question))
 
 
 @contextmanager

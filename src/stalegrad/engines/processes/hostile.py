@@ -123,6 +123,7 @@ class HostileProcessLink(ProcessLink):
         return Repairs(self._damaged, self._repeated, self._sent_again)
 
     def _hand_over(self, worker: int) -> None:
+        m.put_time(self._sent[worker].header)
         self._sent[worker].hand_over(m.WORK, self._headers[worker], self._slots.points[worker])
         self._wake_ups[worker].signal()
 
@@ -148,7 +149,7 @@ class HostileProcessLink(ProcessLink):
         elif header[m.INCARNATION] == self._incarnation.get(worker):
             if self._asked.get(worker) == (header[m.COUNT], header[m.VERSION]):
                 del self._asked[worker]
-                return m.get_delivery(header, worker, letter.vector)
+                return m.get_delivery(header, worker, letter.vector, m.seconds_taken(header))
             self._repeated += 1
         return None
 
@@ -182,8 +183,10 @@ class HostileSlotWorker(SlotWorker):
                 count = question.header[m.COUNT]
                 if count > answer.header[m.COUNT]:
                     answer.header[m.COUNT], answer.header[m.VERSION] = count, question.header[m.VERSION]
+                    answer.header[m.TIME] = question.header[m.TIME]
                     return Work(self._worker, count, question.vector, answer.vector)
                 if count == answer.header[m.COUNT]:
+                    m.echo_time(answer.header, question.header)
                     self._send(m.DONE)
         return None
 

@@ -76,7 +76,7 @@ class ProcessLink(Link):
             return False
         ordering.fence()
         if len(finished) > 1:
-            finished.sort(key=lambda w: -self._headers[w][m.FINISHED])
+            finished.sort(key=lambda w: -self._headers[w][m.TIME])
         for worker in finished:
             header = self._headers[worker]
             header[kind] = m.IDLE

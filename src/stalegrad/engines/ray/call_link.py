@@ -54,6 +54,10 @@ class Answer(NamedTuple):
     checksums: tuple[int, ...] = ()
 
 
+SUPERSEDED = Answer()
+"""What a call is answered when the same worker has called again: nobody listens to this answer."""
+
+
 @dataclass(eq=False)
 class Point:
     """A copy of a chain's point, the workers that it has been given to, and whatever was made of it to be sent."""
@@ -196,7 +200,10 @@ class CallLink(Link):
             self._repairs[0] += 1
 
     def exchange(self, call: Call, repairs: Repairs | None = None) -> Answer | None:
-        """Enqueue a worker's results, unless they came before, and wait for its work; None if it is to end."""
+        """Enqueue a worker's results, unless they came before, and wait for its work; None if it is to end.
+
+        :data:`SUPERSEDED` if the worker has called again meanwhile, and that call waits.
+        """
         call = _copied(call, self._wire)
         with self._lock:
             session = self._sessions.get(call.worker)
@@ -204,10 +211,12 @@ class CallLink(Link):
                 return None
             session.last_seen = self._clock()
             session.repairs = repairs or session.repairs
-            session.calls += 1
-            number = session.calls
             if call.sequence <= session.sequence and call.results:
                 self._repairs[1] += 1
+            if call.sequence < session.sequence:  # an echo, by which nobody is disturbed who waits
+                return SUPERSEDED
+            session.calls += 1
+            number = session.calls
             if call.sequence > session.sequence:
                 session.sequence, session.reply = call.sequence, None
                 self._enqueue(call, session)
@@ -218,7 +227,9 @@ class CallLink(Link):
             )
             if session.gone:
                 return None
-            reply = (session.reply if session.sequence == call.sequence else None) or []
+            if session.calls != number and (session.sequence != call.sequence or session.reply is None):
+                return SUPERSEDED
+            reply = session.reply or []
         points = list({id(point): point for _, point in reply}.values())
         numbers = {id(point): number for number, point in enumerate(points)}
         return Answer(

@@ -14,10 +14,11 @@ import numpy as np
 from stalegrad._internal.types import Array
 from stalegrad.engines.checksum import checksum
 from stalegrad.engines.link import Repairs
-from stalegrad.engines.ray.call_link import Answer, Call, CallLink
+from stalegrad.engines.ray.call_link import SUPERSEDED, Answer, Call, CallLink
 from stalegrad.protocol.server import Gradient
 
 _SUM = 8  # bytes of a checksum
+_ANOTHER = -1  # the number of no call: a worker pays no attention to such an answer
 
 
 class Damaged(Exception):
@@ -50,57 +51,70 @@ def opened(envelope: Envelope) -> Any:
     return pickle.loads(content)
 
 
-def seal_call(call: Call, repairs: Repairs) -> Envelope:
-    """A worker's call, and what this worker has made good so far."""
+class Received(NamedTuple):
+    """A worker's call, what this worker has made good so far, and how often it had made this call before."""
+
+    call: Call
+    repairs: Repairs
+    attempt: int
+
+
+def seal_call(call: Call, repairs: Repairs, attempt: int = 0) -> Envelope:
+    """A worker's call, what this worker has made good so far, and how often it has made this call before."""
     arrays = tuple(gradient.values for _, gradient in call.results)
     results = [(seconds, *gradient[:3]) for seconds, gradient in call.results]
-    facts = (call._replace(results=()), results, [array_checksum(array) for array in arrays], tuple(repairs))
+    facts = (call._replace(results=()), results, [array_checksum(array) for array in arrays], tuple(repairs), attempt)
     return sealed(facts, arrays)
 
 
-def open_call(envelope: Envelope) -> tuple[Call, Repairs]:
-    """A worker's call, and what it has made good so far; :class:`Damaged` if it is not as it was sent."""
-    call, results, sums, repairs = opened(envelope)
+def open_call(envelope: Envelope) -> Received:
+    """A worker's call; :class:`Damaged` if it is not as it was sent."""
+    call, results, sums, repairs, attempt = opened(envelope)
     _compare(envelope.bodies, sums)
     gradients = (
         (seconds, Gradient(worker, count, version, values))
         for (seconds, worker, count, version), values in zip(results, envelope.bodies, strict=True)
     )
-    return call._replace(results=tuple(gradients)), Repairs(*repairs)
+    return Received(call._replace(results=tuple(gradients)), Repairs(*repairs), attempt)
 
 
 class Reply(NamedTuple):
-    """The answer to a call, by its number, as far as it can be told: a damaged call has none."""
+    """The answer to a call, by its number, as far as it can be told: a damaged call has none.
+
+    ``attempt`` is that of the call, so that the worker knows how long the answer took.
+    """
 
     sequence: int | None
     answer: Answer | None
+    attempt: int = 0
 
 
 def seal_reply(reply: Reply) -> Envelope:
     """What a call is answered; points beside it, for which the answer has checksums."""
-    sequence, answer = reply
+    sequence, answer, attempt = reply
     points = () if answer is None else answer.points
-    return sealed((sequence, None if answer is None else answer._replace(points=())), points)
+    return sealed((sequence, None if answer is None else answer._replace(points=()), attempt), points)
 
 
 def open_reply(envelope: Envelope, unpack: Callable[[Any], Array]) -> Reply:
     """What a call was answered, with its points; :class:`Damaged` if it is not as it was sent."""
-    sequence, answer = opened(envelope)
+    sequence, answer, attempt = opened(envelope)
     if answer is None:
-        return Reply(sequence, None)
+        return Reply(sequence, None, attempt)
     points = tuple(unpack(packed) for packed in envelope.bodies)
     _compare(points, answer.checksums)
-    return Reply(sequence, answer._replace(points=points))
+    return Reply(sequence, answer._replace(points=points), attempt)
 
 
 def exchange(link: CallLink, envelope: Envelope) -> Envelope:
     """Execute a worker's call, and answer it; one that was damaged is answered so, and asked for again."""
     try:
-        call, repairs = open_call(envelope)
+        call, repairs, attempt = open_call(envelope)
     except Damaged:
         link.note_damaged()
         return seal_reply(Reply(None, Answer()))
-    return seal_reply(Reply(call.sequence, link.exchange(call, repairs)))
+    answer = link.exchange(call, repairs)
+    return seal_reply(Reply(_ANOTHER if answer is SUPERSEDED else call.sequence, answer, attempt))
 
 
 def _compare(arrays: tuple[Array, ...], sums: Any) -> None:

@@ -26,21 +26,27 @@ class HostileTransport:
         self._calls = HostileWire(network, Wire(server, worker, TO_SERVER, incarnation))
         self._answers = HostileWire(network, Wire(server, worker, TO_WORKER, incarnation))
 
-    def __call__(self, envelope: Envelope, seconds: float) -> Envelope | None:
-        """What comes back in time of whatever arrives of this envelope, and of those before it."""
-        begun = time.monotonic()
-        self._calls.put(*_flat(envelope, begun))
+    def send(self, envelope: Envelope, *, again: bool) -> None:
+        """Put it on the wire, and bring what arrives of it, and of those before it, to the server."""
+        self._calls.put(*_flat(envelope, time.monotonic()))
+        self._forward()
+
+    def receive(self, seconds: float) -> Envelope | None:
+        """What arrives in time of the answers."""
+        end = time.monotonic() + seconds
         while True:
+            self._forward()
             now = time.monotonic()
-            while (call := self._calls.take_framed(now)) is not None:
-                answer = self._transport(_whole(*call), seconds)
-                if answer is not None:
-                    self._answers.put(*_flat(answer, now))
             if (received := self._answers.take_framed(now)) is not None:
                 return _whole(*received)
-            if now - begun >= seconds:
+            if now >= end:
                 return None
-            time.sleep(min(_POLL, seconds))
+            if (answer := self._transport.receive(min(_POLL, end - now))) is not None:
+                self._answers.put(*_flat(answer, time.monotonic()))
+
+    def _forward(self) -> None:
+        while (call := self._calls.take_framed(time.monotonic())) is not None:
+            self._transport.send(_whole(*call), again=True)
 
 
 def _flat(envelope: Envelope, now: float) -> tuple[bytes, float, Any]:

@@ -11,12 +11,11 @@ from typing import Any, Protocol
 from stalegrad._internal.types import Array
 from stalegrad.engines.link import Repairs
 from stalegrad.engines.ray.call_link import Answer, Call
-from stalegrad.engines.ray.envelope import Damaged, Envelope, open_reply, seal_call
+from stalegrad.engines.ray.envelope import Damaged, Envelope, Reply, open_reply, seal_call
+from stalegrad.engines.round_trip import RoundTrip
 
 _FIRST_WAIT = 1.0  # seconds, while nothing is known of the server
 _LEAST_WAIT = 0.02  # seconds after which a call is made again
-_MEANS = 4.0  # of the calls before, which a call may take
-_MEMORY = 1 / 8  # of the last call in that mean
 _ATTEMPTS = 8  # at least so many calls are made before the server is taken for gone
 
 
@@ -25,10 +24,14 @@ class ServerGone(Exception):
 
 
 class Transport(Protocol):
-    """Brings an envelope to the server, and one back: the answer to this one, or to one before, or none in time."""
+    """Brings envelopes to the server, and its answers back: to the last one, or to one before."""
 
-    def __call__(self, envelope: Envelope, seconds: float) -> Envelope | None:
-        """What has come back within so many seconds; :class:`ServerGone` if nothing will ever."""
+    def send(self, envelope: Envelope, *, again: bool) -> None:
+        """Bring it to the server; ``again`` if it is one that was sent before, so that answers to that still count."""
+        ...
+
+    def receive(self, seconds: float) -> Envelope | None:
+        """What comes back within so many seconds, or nothing; :class:`ServerGone` if nothing will ever."""
         ...
 
 
@@ -51,39 +54,44 @@ class ReliableCalls:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport, self._timeout, self._unpack, self._clock = transport, timeout, unpack, clock
-        self._seconds: float | None = None  # that a call takes, if nothing gets lost
+        self._round_trip = RoundTrip(_FIRST_WAIT, _LEAST_WAIT)
         self._damaged = self._sent_again = 0
 
     def __call__(self, call: Call) -> Answer | None:
         """The server's answer; None, to end, if it says so, is gone, or has not answered for too long."""
-        wait, waited, attempts = self._first_wait(), 0.0, 0
-        begun = self._clock()
-        while waited < self._timeout:
-            envelope = seal_call(call, Repairs(self._damaged, 0, self._sent_again + attempts))
-            try:
-                reply = self._transport(envelope, wait)
-                sequence, answer = (None, None) if reply is None else open_reply(reply, self._unpack)
-            except Damaged:
-                self._damaged += 1
-                sequence, answer = None, None
-            except ServerGone:
-                return None
-            else:
-                if reply is None:
-                    waited += wait
-                    wait = min(2 * wait, self._timeout / _ATTEMPTS)
-            if sequence == call.sequence:
-                self._note(attempts, self._clock() - begun)
-                return answer
-            attempts += 1
-            waited += _LEAST_WAIT  # so that a server which answers nothing but rubbish is given up, too
+        most = self._timeout / _ATTEMPTS
+        wait, waited = min(self._round_trip.wait, most), 0.0
+        sent: list[float] = []  # when
+        try:
+            while waited < self._timeout:
+                repairs = Repairs(self._damaged, 0, self._sent_again + len(sent))
+                self._transport.send(seal_call(call, repairs, len(sent)), again=bool(sent))
+                sent.append(self._clock())
+                found = self._listen(call.sequence, sent[-1] + wait)
+                if isinstance(found, Reply):
+                    self._round_trip.note(self._clock() - sent[found.attempt])
+                    return found.answer
+                waited += wait if found else _LEAST_WAIT
+                wait = min(2 * wait, most) if found else wait
+        except ServerGone:
+            pass
+        finally:
+            self._sent_again += max(0, len(sent) - 1)
         return None
 
-    def _first_wait(self) -> float:
-        wait = _FIRST_WAIT if self._seconds is None else max(_LEAST_WAIT, _MEANS * self._seconds)
-        return min(wait, self._timeout / _ATTEMPTS)
-
-    def _note(self, attempts: int, taken: float) -> None:
-        self._sent_again += attempts
-        if not attempts:  # else nobody knows which call was answered
-            self._seconds = taken if self._seconds is None else self._seconds + _MEMORY * (taken - self._seconds)
+    def _listen(self, sequence: int, until: float) -> Reply | bool:
+        """The answer to the call of this number; else whether nothing came in time, and not something damaged."""
+        while (left := until - self._clock()) > 0:
+            envelope = self._transport.receive(left)
+            if envelope is None:
+                return True
+            try:
+                reply = open_reply(envelope, self._unpack)
+            except Damaged:
+                self._damaged += 1
+                return False
+            if reply.sequence is None:
+                return False  # the call was damaged
+            if reply.sequence == sequence:
+                return reply  # else it is the answer to a call before, come once more
+        return True

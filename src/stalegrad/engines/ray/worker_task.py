@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError
 
 from stalegrad.engines.heartbeat import Heartbeat
 from stalegrad.engines.ray.call_link import Call
@@ -27,7 +27,7 @@ from stalegrad.engines.worker_loop import run_worker
 from stalegrad.protocol.worker import Worker
 
 _AGAIN = 0.1  # seconds before a call is made again
-_LATE = 4  # calls without an answer in time that are still listened for
+_LISTENED_FOR = 4  # of the calls that have not been answered
 
 
 def work(
@@ -61,27 +61,26 @@ class ServerCalls:
 
     def __init__(self, server: Any) -> None:
         self._server = server
-        self._late: list[Any] = []  # calls that may still be answered
+        self._calls: list[Any] = []  # that have not been answered
 
-    def __call__(self, envelope: Envelope, seconds: float) -> Envelope | None:
-        """The first answer within so many seconds, to this call or to one that was not answered in time."""
-        call = self._server.exchange.remote(envelope)
-        try:
-            if self._late:
-                answered = ray.wait([*self._late, call], timeout=seconds)[0]
-                call = answered[0] if answered else call
-            answer: Envelope = ray.get(call, timeout=seconds if not self._late else 0)
-        except GetTimeoutError:
-            self._late = [*self._late, call][-_LATE:]
+    def send(self, envelope: Envelope, *, again: bool) -> None:
+        """Call it; answers to earlier calls are only listened for if this one is the same."""
+        self._calls = [*(self._calls if again else ()), self._server.exchange.remote(envelope)][-_LISTENED_FOR:]
+
+    def receive(self, seconds: float) -> Envelope | None:
+        """The first answer within so many seconds."""
+        if not self._calls:
+            time.sleep(seconds)
             return None
+        answered, self._calls = ray.wait(self._calls, timeout=seconds)
+        try:
+            return ray.get(answered[0]) if answered else None
         except RayError as error:
             if isinstance(error, RayActorError) and not isinstance(error, ActorUnavailableError):
                 raise ServerGone from error
-            self._late = []
+            self._calls = []
             time.sleep(min(_AGAIN, seconds))
             return None
-        self._late = []
-        return answer
 
 
 class ServerHeartbeat:
