@@ -214,16 +214,17 @@ def main() -> None:
         shown.add_row(f"{row['parameters']:,}", *(f"{row[name]:,.2f}" for name in ("checksum", "crc32", "copy")))
     console.print(shown)
     rows = [row for name in given.engines for row in in_a_process(name, given)]
-    shown = Table(title=f"Gradients a second, medians; {given.share:.0%} each dropped, repeated, reordered, damaged")
-    for heading in ("engine", "parameters", "ms", "clean", "hostile", "share", *_COUNTS, "replays"):
-        shown.add_column(heading, justify="left" if heading == "engine" else "right")
+    rates = Table(title=f"Gradients a second, medians; {given.share:.0%} each dropped, repeated, reordered, damaged")
+    repairs = Table(title="What became of the messages of all hostile runs")
+    for table, headings in ((rates, ("clean", "hostile", "share")), (repairs, (*_COUNTS, "replays"))):
+        for heading in ("engine", "parameters", "ms", *headings):
+            table.add_column(heading.replace("_", " "), justify="left" if heading == "engine" else "right")
     for row in rows:
-        rates = [f"{statistics.median(row[name]):,.0f}" for name in ("clean", "hostile")]
-        counts = [f"{row[name]:,}" for name in _COUNTS]
-        replays = "bit for bit" if row["replayed"] else "NO"
         which = (row["engine"], f"{row['parameters']:,}", f"{row['milliseconds']:g}")
-        shown.add_row(*which, *rates, f"{row['share']:.1%}", *counts, replays)
-    console.print(shown)
+        medians = [f"{statistics.median(row[name]):,.0f}" for name in ("clean", "hostile")]
+        rates.add_row(*which, *medians, f"{row['share']:.1%}")
+        repairs.add_row(*which, *(f"{row[name]:,}" for name in _COUNTS), "yes" if row["replayed"] else "NO")
+    console.print(rates, repairs)
     harness.write_json({"share": given.share, "checksums": sums, "results": rows}, given.json)
 
 
