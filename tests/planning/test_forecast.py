@@ -6,8 +6,9 @@ import math
 import pytest
 
 from stalegrad._internal.errors import ArgumentError
+from stalegrad.engines.simulation import simulate
 from stalegrad.kernels import SGHMC, SGLD
-from stalegrad.planning import Cluster, StepSizes, Targets, times_here
+from stalegrad.planning import Cluster, StepSizes, Targets, contention, times_here
 from stalegrad.planning.contention import NO_BOUND, Bound, predict_here
 from stalegrad.planning.forecast import predict
 from stalegrad.theory import stability_limit
@@ -87,6 +88,19 @@ class TestThisMachine:
 
     def test_a_bound_is_kept(self):
         assert predict_here(calibration(), 4, Bound(1, "wait")).mean_staleness <= 1
+
+    def test_many_workers_under_a_tight_bound_are_simulated_for_so_many_gradients_only(self, monkeypatch):
+        """All but one in twelve are dropped: as many updates as without the bound would take twelve times as long."""
+        traces = []
+
+        def simulated(**given):
+            traces.append(simulate(**given))
+            return traces[-1]
+
+        monkeypatch.setattr(contention, "simulate", simulated)
+        here = predict_here(calibration(cores=64), 12, Bound(0))
+        assert len(traces[-1].chains[0]) == 10 * 400 * 12
+        assert here.updates_per_second == pytest.approx(1 / CYCLE, rel=0.2)
 
     def test_far_beyond_the_cores_nothing_is_said(self):
         assert [row.here is None for row in forecast().rows] == [False, False, False, True, True, True, True]

@@ -20,7 +20,7 @@ import numpy as np
 
 from stalegrad.engines.simulation import LogNormal, Network, simulate
 from stalegrad.planning.calibration import Calibration
-from stalegrad.planning.scaling import updates_per_second
+from stalegrad.planning.scaling import TRIED, updates_per_second
 from stalegrad.planning.timing import RoundTrip
 from stalegrad.protocol.admission import Policy
 from stalegrad.protocol.chain_trace import ChainTrace
@@ -108,8 +108,9 @@ def _fitted(trip: RoundTrip, variation: float, bound: Bound) -> Times:
 
 
 def _simulated(times: Times, workers: int, variation: float, bound: Bound, seed: int) -> ChainTrace:
+    updates = _UPDATES * workers
     trace = simulate(
-        workers=workers, steps=_UPDATES * workers, compute=LogNormal(times.gradient, variation),
+        workers=workers, steps=updates, compute=LogNormal(times.gradient, variation), gradients=TRIED * updates,
         network=Network(latency=times.exchange / 2), update=times.served, seed=seed, **bound._asdict(),
     )  # fmt: skip
     return trace.chains[0]

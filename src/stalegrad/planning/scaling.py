@@ -15,7 +15,8 @@ from stalegrad.protocol.admission import Policy
 from stalegrad.protocol.chain_trace import ChainTrace
 
 _SAMPLED = 2000  # gradients whose times are averaged
-_TRIED = 10  # gradients for each update that is wanted: where more are dropped, rates are read from fewer updates
+TRIED = 10
+"""Gradients for each update that is wanted: where more are dropped, rates are read from fewer updates."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def predict(
         updates = max(steps, 20 * count)
         trace = simulate(
             workers=count, steps=updates, compute=law(count), network=network, update=update,
-            max_staleness=max_staleness, policy=policy, seed=seed, gradients=_TRIED * updates,
+            max_staleness=max_staleness, policy=policy, seed=seed, gradients=TRIED * updates,
         )  # fmt: skip
         return trace.chains[0]
 

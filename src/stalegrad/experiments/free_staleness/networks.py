@@ -123,7 +123,7 @@ class Plan:
 
 LENET = Plan("mnist", (0.001, 0.002, 0.003, 0.005, 0.01), 0.001, seeds=5, strides=3, seeded=(0.01,))
 CIFAR10 = Plan(
-    "cifar10", (0.0001, 0.0003, 0.001), 0.001, seeds=3, strides=1, failure=Failure(0.00025, 20, (4, 6, 9), seeds=5)
+    "cifar10", (0.0001, 0.0003, 0.001), 0.001, seeds=3, strides=1, failure=Failure(0.00025, 20, (4, 6, 9), seeds=10)
 )
 """The authors' learning rate is 0.001 for both."""
 
