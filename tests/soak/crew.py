@@ -188,7 +188,9 @@ class Nodes:
     def change(self, order: str) -> None:
         """Add or remove a node."""
         (self._home / order).touch()
-        wait_until(lambda: not (self._home / order).exists(), f"{order} of a node")
+        wait_until(lambda: self.process.poll() is not None or not (self._home / order).exists(), f"{order} of a node")
+        if self.process.poll() is not None:
+            raise Broken(f"the Ray cluster has ended at the order to {order} a node, see {self._home / 'log'}")
         self.more += 1 if order == "add" else -1
 
     def end(self) -> list[int]:

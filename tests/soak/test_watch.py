@@ -8,7 +8,9 @@ import sys
 import time
 
 import numpy as np
+import pytest
 
+from .crew import Broken, Nodes
 from .watch import FEWEST, WARM_UP, Usage, descendants, grows, growth, is_alive, parent, state, usage
 
 
@@ -83,3 +85,12 @@ def test_children_and_theirs_are_found_stopped_and_gone():
     assert not is_alive(child.pid)
     assert parent(child.pid) is None
     assert state(child.pid) is None
+
+
+def test_a_ray_cluster_that_ends_while_a_node_is_added_is_not_waited_for(tmp_path):
+    """Where a machine is so busy that Ray gives up, the soak says so at once."""
+    nodes = Nodes.__new__(Nodes)
+    nodes._home, nodes.more = tmp_path, 0
+    nodes.process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(1)"])
+    with pytest.raises(Broken, match="the Ray cluster has ended at the order to add a node"):
+        nodes.change("add")

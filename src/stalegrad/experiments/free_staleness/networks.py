@@ -110,13 +110,13 @@ class Plan:
         )  # fmt: skip
 
     def failure_units(self) -> list[Unit]:
-        """Every chain at equal iterations of each worker, one seed after the other."""
+        """Every chain at equal iterations of each worker, one form and one seed after the other."""
         if self.failure is None:
             return []
         return [
             self.failure_unit(name, w, seed)
-            for seed in range(self.failure.seeds)
             for name in FORMS
+            for seed in range(self.failure.seeds)
             for w in self.failure.workers
         ]
 
