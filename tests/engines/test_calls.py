@@ -1,11 +1,13 @@
 """Calls over a network that may lose, damage and repeat them: envelopes, and calls that are made until answered."""
 
+import types
+
 import numpy as np
 import pytest
 
 from stalegrad.engines import Assignment, Gradient
 from stalegrad.engines.link import Repairs
-from stalegrad.engines.ray.call_link import Answer, Call, CallLink
+from stalegrad.engines.ray.call_link import SUPERSEDED, Answer, Call, CallLink
 from stalegrad.engines.ray.envelope import (
     Damaged,
     Envelope,
@@ -55,6 +57,11 @@ class TestEnvelopes:
         assert reply == Reply(None, Answer())
         assert link.repairs() == Repairs(damaged=1)
         assert link.receive(0.01) is None
+
+    def test_a_call_that_another_has_taken_the_place_of_is_answered_by_the_number_of_none(self):
+        """So that the worker goes on waiting for the answer to the other."""
+        link = types.SimpleNamespace(exchange=lambda call, repairs: SUPERSEDED)
+        assert open_reply(exchange(link, seal_call(self.CALL, Repairs())), lambda point: point).sequence == -1
 
 
 class TestReliableCalls:

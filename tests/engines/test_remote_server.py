@@ -18,7 +18,7 @@ from stalegrad.engines import Assignment, Delivery, Engine, FaultPolicy, Gradien
 from stalegrad.engines.hostile_network import HostileNetwork
 from stalegrad.engines.local_servers import elapsed, outcome_of
 from stalegrad.engines.ray import remote_server
-from stalegrad.engines.ray.call_link import Answer, Call, CallLink
+from stalegrad.engines.ray.call_link import SUPERSEDED, Answer, Call, CallLink
 from stalegrad.engines.ray.call_worker import CallWorker
 from stalegrad.engines.ray.envelope import exchange
 from stalegrad.engines.ray.hostile import HostileTransport
@@ -279,7 +279,7 @@ class Clock:
 
 def link_of(workers=1, **options):
     started = []
-    made = CallLink(lambda *who: started.append(who), lambda worker: None, held=0.01, **options)
+    made = CallLink(lambda *who: started.append(who), lambda worker: None, **{"held": 0.01, **options})
     for worker in range(workers):
         made.start(worker, 0)
     return made
@@ -305,6 +305,29 @@ def test_a_call_is_handed_on_once_and_answered_alike():
     assert isinstance(delivery, Delivery)
     assert delivery.gradient[:3] == (0, 0, 0)
     assert link.receive(0.01) is None
+
+
+def test_of_a_call_that_comes_twice_the_later_is_answered_and_an_echo_disturbs_neither():
+    """The earlier one is answered at once, by which the worker knows that another waits."""
+    link, answers = link_of(held=60.0), [None, None]
+
+    def call(which):
+        answers[which] = link.exchange(Call(0, 0, 1))
+
+    threads = [threading.Thread(target=call, args=(which,), daemon=True) for which in (0, 1)]
+    threads[0].start()
+    while link._sessions[0].calls == 0:
+        time.sleep(0.001)
+    assert link.exchange(Call(0, 0, 0)) is SUPERSEDED  # a call before, come late
+    assert threads[0].is_alive()
+    threads[1].start()
+    threads[0].join(60.0)
+    assert answers[0] is SUPERSEDED
+    assert link.receive(0.01) == Ready(0, 0)
+    link.send(LaneAssignment(0, Assignment(0, 3, 0)), np.zeros((1, 3)))
+    assert link.receive(0.01) is None
+    threads[1].join(60.0)
+    assert answers[1].assignments == ((Assignment(0, 3, 0), 0),)
 
 
 def test_what_a_replaced_worker_brings_is_not_looked_at():
