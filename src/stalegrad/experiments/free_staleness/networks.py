@@ -11,7 +11,7 @@ The paper's own failure is that on CIFAR-10 six and nine workers do worse than f
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite, log
+from math import log
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -184,9 +184,12 @@ def _end(result: dict[str, Any]) -> float:
 
 
 def _curve(result: dict[str, Any]) -> list[float] | None:
-    """Test loss after every stride; None for a chain that diverged, whether it was ended or its loss is no number."""
+    """Test loss after every stride; None for a chain that diverged.
+
+    Whether it was ended, its loss is no number (None in a file), or more than twice that of guessing.
+    """
     losses = result.get("loss")
-    if losses is None or any(loss is None or not isfinite(loss) for loss in losses):  # files have None for NaN
+    if losses is None or not all(loss is not None and loss < 2 * _CHANCE for loss in losses):
         return None
     return [float(loss) for loss in losses]
 
