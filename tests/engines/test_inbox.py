@@ -32,6 +32,20 @@ def test_an_inbox_may_hold_none():
     assert (inbox.get(), inbox.get()) == (None, 1)
 
 
+def test_who_waits_signals_the_other_reader_once():
+    """Whether something is there for itself or not; and nobody where it is told of nobody."""
+    inbox, other = Inbox(), Inbox()
+    inbox.put(1)
+    assert inbox.get(signalling=other) == 1
+    assert other._signals.tolist() == [1]
+    assert inbox.get(timeout=0.0, signalling=other) is None
+    assert other._signals.tolist() == [2]
+    inbox.put(2)
+    assert inbox.get() == 2
+    other.signal()
+    assert (other._signals.tolist(), inbox._signals.tolist()) == ([3], [0])
+
+
 @pytest.mark.parametrize("spins", [0, 1, 200, 10**9], ids=["asleep", "hardly spinning", "as it is", "only spinning"])
 def test_two_threads_that_answer_each_other(monkeypatch, spins):
     """With 10⁹ spins only a signal ends a wait: there is one for each."""
@@ -54,20 +68,6 @@ def test_two_threads_that_answer_each_other(monkeypatch, spins):
     there.signal()
     thread.join(60)
     assert not thread.is_alive()
-
-
-def test_who_waits_signals_the_other_reader_once():
-    """Whether something is there for itself or not; and nobody where it is told of nobody."""
-    inbox, other = Inbox(), Inbox()
-    inbox.put(1)
-    assert inbox.get(signalling=other) == 1
-    assert other._signals.tolist() == [1]
-    assert inbox.get(timeout=0.0, signalling=other) is None
-    assert other._signals.tolist() == [2]
-    inbox.put(2)
-    assert inbox.get() == 2
-    other.signal()
-    assert (other._signals.tolist(), inbox._signals.tolist()) == ([3], [0])
 
 
 def test_many_writers():
