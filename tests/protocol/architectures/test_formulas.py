@@ -10,6 +10,7 @@ from stalegrad.potentials.address import GradientAddress
 from stalegrad.protocol.architectures.base import Place
 from stalegrad.protocol.architectures.shards import ShardWeights
 from stalegrad.protocol.chain import Each
+from stalegrad.protocol.chain_trace import ChainTrace
 
 SEED, CHAIN, REPEATS, SIZE, WORKERS = 5, 1, 2, 7, 3
 H, TEMPERATURE, RHO, ALPHA = 0.01, 2.0, 3.0, 0.4
@@ -113,14 +114,36 @@ def test_chains_never_visit_the_same_shard_in_a_round():
     assert len(set(map(tuple, rounds))) == 6
 
 
-def test_a_fetch_counts_though_its_pushes_are_not_all_made():
-    """61 pushes of which three go by a fetch: twenty times three and one more."""
-    trace = sg.Trace.constant_staleness(0, steps=61)
-    assert sg.Downpour(n_push=2, n_fetch=6).cost(trace.chains) == (2 * 61, 61 + 21)
+def pushes(workers, accepted):
+    """The trace of pushes of these workers."""
+    workers, accepted = np.asarray(workers, np.int32), np.asarray(accepted, bool)
+    count = np.array([np.count_nonzero(workers[:row] == worker) for row, worker in enumerate(workers)])
+    return ChainTrace(workers, count, np.zeros_like(workers), accepted, np.where(accepted, 0.1, np.nan))
+
+
+class TestFetches:
+    """What Downpour(n_push=2, n_fetch=6) costs: three pushes of a worker go by a fetch of its own."""
+
+    seldom = sg.Downpour(n_push=2, n_fetch=6)
+
+    def test_a_fetch_counts_though_its_pushes_are_not_all_made(self):
+        """Of 61 pushes twenty times three and one more."""
+        assert self.seldom.cost([pushes([0] * 61, [True] * 61)]) == (2 * 61, 61 + 21)
+
+    def test_every_worker_fetches_for_itself(self):
+        """Twenty pushes of each of three workers, by turns: seven fetches each, the last for two pushes."""
+        chain = pushes([0, 1, 2] * 20, [True] * 60)
+        assert self.seldom.cost([chain]) == (2 * 60, 60 + 3 * 7)
+        assert self.seldom.cost([chain, chain]) == (4 * 60, 2 * (60 + 3 * 7))
+
+    def test_pushes_that_were_dropped_leave_the_copy_as_it_was(self):
+        """It is fetched when none, three, … have landed: here before the first push, and before the last two."""
+        chain = pushes([0] * 6, [True, False, True, True, False, True])
+        assert self.seldom.cost([chain]) == (2 * 6, 6 + 3)
 
 
 def test_a_chain_of_shards_weighs_each_gradient_by_the_gaps_before_it():
-    """θ ← θ − h β̂_w g without noise: the weights of all updates at once, which test_shards.py holds against the data."""
+    """θ ← θ − h β̂_w g without noise, with the weights that test_shards.py holds against the data."""
     order = [0, 0, 0, 1, 0, 0, 1, 2, 0, 1, 0, 0, 2]
     cold, sizes = sg.SGLD(step_size=H, temperature=0.0), (10, 20, 30)
     chain = sg.Shards(sizes).chain(cold, Place(np.zeros((1, 4)), SEED, CHAIN, 0), WORKERS)
