@@ -1,5 +1,7 @@
 """Recorders that are given the draws of chains elsewhere, in blocks: nothing is lost, doubled or out of place."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -58,7 +60,7 @@ def test_blocks_follow_each_other_on_disk_however_long_they_are(tmp_path, monkey
     folder = tmp_path / "x"
     sg.sample(small_model(), KERNEL, steps=3, engine="inline", progress=False, store=folder)
     recorder = DiskRecorder(folder, inspect(folder).chains, Thinning(), SIZE, np.float32, 60.0, "stop")
-    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+    for first, last in itertools.pairwise(cuts):
         recorder.collect(0, block(first, last))
     recorder.checkpoint(0).save(Chain(KERNEL, small_model().initial()[None], 0, 0), [])
     assert recorder.settle() is None

@@ -1,4 +1,4 @@
-"""Rows on disk that are cut, come in pieces, or meet a full disk: single cases of what test_arrays.py tries at length."""
+"""Rows on disk that are cut, come in pieces or meet a full disk: plain cases of what test_arrays.py tries at length."""
 
 import numpy as np
 import pytest
