@@ -67,3 +67,21 @@ def test_blocks_follow_each_other_on_disk_however_long_they_are(tmp_path, monkey
     assert_numbered(StoredArray(chain_folder(folder, 0) / "draws", 20)[3:], range(17))
     stats = StoredArray(chain_folder(folder, 0) / "stats", 20)[3:]
     np.testing.assert_array_equal(stats, np.stack([-np.arange(17), np.arange(17) / 2], axis=1))
+
+
+def test_a_window_on_disk_promises_no_more_updates_than_its_buffers_have_room_for(tmp_path, monkeypatch):
+    """Every third update is a draw, and there is room for four draws, or for one less after one has come."""
+    monkeypatch.setattr(arrays, "CHUNK_ROWS", 4)
+    folder = tmp_path / "x"
+    sg.sample(small_model(), KERNEL, steps=3, thin=3, engine="inline", progress=False, store=folder)
+    recorder = DiskRecorder(folder, inspect(folder).chains, Thinning(thin=3), SIZE, np.float32, 60.0, "stop")
+    record = recorder.of(0)
+    assert [record.window(3, updates)[1] for updates in (5, 12, 13, 1000)] == [5, 12, 12, 12]
+    recorder.collect(0, block(0, 1))
+    assert [record.window(6, updates)[1] for updates in (5, 12, 1000)] == [5, 9, 9]
+    recorder.close()
+
+
+def test_a_window_in_memory_begins_behind_the_draws_that_are_there():
+    record = Recorder(None, 1, 12, Thinning(burn_in=2, thin=3), small_model()).of(0)
+    assert [record.window(version, 5)[0].entry for version in (0, 4, 5, 7, 8)] == [0, 0, 1, 1, 2]
