@@ -56,11 +56,7 @@ def _source_folder():
 
 def _compiled_files():
     """Files that import what compiles functions, and all of stalegrad that they import, directly or not."""
-    source = ROOT / "src"
-    imports = {path: set(_imports(path)) for path in source.rglob("*.py")}
-    files = {path: path.relative_to(source).with_suffix("").parts for path in imports}
-    names = {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for path, parts in files.items()}
-    del names["stalegrad"]  # the root gathers all modules and no compiled function needs it
+    imports, names = _modules()
     found, todo = set(), [path for path in imports if any(COMPILES.match(name) for name in imports[path])]
     while todo:
         path = todo.pop()
@@ -68,6 +64,16 @@ def _compiled_files():
             found.add(path)
             todo += [names[name] for name in imports[path] & names.keys()]
     return found
+
+
+def _modules():
+    """The names that each file of the source imports, and the file of each name of a module."""
+    source = ROOT / "src"
+    imports = {path: set(_imports(path)) for path in source.rglob("*.py")}
+    files = {path: path.relative_to(source).with_suffix("").parts for path in imports}
+    names = {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for path, parts in files.items()}
+    del names["stalegrad"]  # the root gathers all modules and no compiled function needs it
+    return imports, names
 
 
 def _imports(path):

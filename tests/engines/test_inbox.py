@@ -32,6 +32,20 @@ def test_an_inbox_may_hold_none():
     assert (inbox.get(), inbox.get()) == (None, 1)
 
 
+def test_who_waits_signals_the_other_reader_once():
+    """Whether something is there for itself or not; and nobody where it is told of nobody."""
+    inbox, other = Inbox(), Inbox()
+    inbox.put(1)
+    assert inbox.get(signalling=other) == 1
+    assert other._signals.tolist() == [1]
+    assert inbox.get(timeout=0.0, signalling=other) is None
+    assert other._signals.tolist() == [2]
+    inbox.put(2)
+    assert inbox.get() == 2
+    other.signal()
+    assert (other._signals.tolist(), inbox._signals.tolist()) == ([3], [0])
+
+
 @pytest.mark.parametrize("spins", [0, 1, 200, 10**9], ids=["asleep", "hardly spinning", "as it is", "only spinning"])
 def test_two_threads_that_answer_each_other(monkeypatch, spins):
     """With 10⁹ spins only a signal ends a wait: there is one for each."""
@@ -95,6 +109,17 @@ def test_a_reader_that_waited_long_sleeps_at_once(monkeypatch):
     assert inbox.get(timeout=60) == "late"
     monkeypatch.setattr(module, "SPINS", 10**12)
     assert inbox.get(timeout=60) == "late"
+
+
+def test_a_reader_for_whom_nothing_came_sleeps_at_once(monkeypatch):
+    """It would spin at every look, and keep a core busy for as long as nothing comes."""
+    spins = []
+    monkeypatch.setattr(module, "_signal_and_spin", lambda theirs, mine, seen, count: spins.append(count))
+    inbox = Inbox()
+    inbox._brief = True
+    for _ in range(3):
+        assert inbox.get(timeout=0.0) is None
+    assert spins == [module.SPINS]
 
 
 def test_what_comes_between_a_look_and_a_wait_is_seen():

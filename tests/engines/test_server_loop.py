@@ -252,6 +252,15 @@ def test_a_worker_that_has_fallen_silent_is_noticed():
     assert 3.0 < loop.events[0].time < 4.0
 
 
+def test_the_seconds_of_all_gradients_are_added_up():
+    """Each of them took a millisecond; the rest of the time for which workers were there they have waited."""
+    loop = serve(ScriptedLink(), steps=60)
+    assert loop.timing.count == 60
+    assert loop.timing.gradients == pytest.approx(60 * 0.001)
+    present = loop.lifecycle.present_seconds(loop.timing.wall)
+    assert loop.timing.waiting == pytest.approx(present - 60 * 0.001)
+
+
 @pytest.mark.parametrize("policy", [{"patience": 0}, {"patience": -1.0}, {"restarts": -1}, {"restarts": 1.5}])
 def test_the_policy_is_checked(policy):
     with pytest.raises(sg.ArgumentError):

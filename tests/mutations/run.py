@@ -19,6 +19,8 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from math import inf
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +32,7 @@ OUTPUT = ROOT / ".mutate"
 LEFT_OUT = shutil.ignore_patterns(".git", ".mutate", ".venv*", ".*_cache", ".hypothesis", "__pycache__", "*-output")
 GOAL = 0.95
 STAGES = FIRST_TESTS, OTHER_TESTS, IN_A_COPY = range(3)
+HAND_OVER = {"kernels", "potentials"}  # functions of theirs are compiled into those of modules that do not import them
 NOTHING_RUN = 5  # what pytest returns where all tests of a file are long
 FIRST = ("protocol", "kernels", "noise", "estimates", "store", "engines")  # by turns; the others after them
 SLOW = (  # last of all
@@ -74,9 +77,11 @@ class Copy:
         sound = self._conftest._source_folder()
         path.write_text(defect.applied(source))
         changed = self._conftest._source_folder()
-        if changed != sound and not defect.compiled:  # what numba has compiled is still good outside of this file
+        # What numba has compiled is still good outside of this file, and of those that have compiled it into others.
+        suspect = self._may_have_compiled(path) if defect.compiled else {path.stem}
+        if changed != sound and suspect is not None:
             shutil.rmtree(changed, ignore_errors=True)
-            shutil.copytree(sound, changed, copy_function=os.link)
+            shutil.copytree(sound, changed, copy_function=os.link, ignore=partial(compiled_of, suspect))
         marked = [] if defect.long else ["-m", "not long"]
         begun = time.monotonic()
         try:
@@ -87,14 +92,20 @@ class Copy:
             path.write_text(source)
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # numba's caches look at it
             if changed != sound:
-                if not defect.compiled:
-                    keep_compiled(changed, sound, path.stem)
+                if suspect is not None:
+                    keep_compiled(changed, sound, suspect)
                 shutil.rmtree(changed, ignore_errors=True)
         outcome = {None: "timed out", 0: "survived", 1: "caught", NOTHING_RUN: "survived"}.get(code, "broken")
         by = next(iter(failed(output)), "")
         if outcome == "caught" and not by:
             outcome, by = "broken", output[-200:]
         return {"outcome": outcome, "seconds": round(time.monotonic() - begun, 1), "by": by}
+
+    def _may_have_compiled(self, file: Path) -> set[str] | None:
+        """The modules, by the names of their files, that may have compiled what is in a file; None for all of them."""
+        found = importers(*self._conftest._modules(), file)
+        folders = {path.relative_to(self._root / "src" / "stalegrad").parts[0] for path in found}
+        return None if folders & HAND_OVER else {path.stem for path in found}
 
     def try_quickly(self, defect: Defect, tests: tuple[str, ...]) -> dict[str, object] | None:
         """What becomes of a defect that is put in in memory, if these tests notice it."""
@@ -169,10 +180,37 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def keep_compiled(changed: Path, sound: Path, defective: str) -> None:
-    """Keep what was compiled beside a defect for the next one, unless it is of the module with the defect."""
+def importers(imports: Mapping[Path, Iterable[str]], names: Mapping[str, Path], file: Path) -> set[Path]:
+    """A file and all that import it, directly or not: what it defines may have been compiled into their functions.
+
+    Args:
+        imports: the names that each file imports.
+        names: the file of each module.
+        file: one of them.
+    """
+    users: dict[Path, set[Path]] = {}
+    for path, imported in imports.items():
+        for name in imported:
+            if name in names:
+                users.setdefault(names[name], set()).add(path)
+    found, todo = set[Path](), [file]
+    while todo:
+        path = todo.pop()
+        if path not in found:
+            found.add(path)
+            todo += users.get(path, ())
+    return found
+
+
+def compiled_of(modules: Collection[str], folder: str, names: list[str]) -> list[str]:
+    """Which of some files in a folder are numba's, of one of these modules."""
+    return [name for name in names if name.endswith((".nbi", ".nbc")) and name.partition(".")[0] in modules]
+
+
+def keep_compiled(changed: Path, sound: Path, suspect: Collection[str]) -> None:
+    """Keep what was compiled beside a defect for the next one, unless it is of a module that may have it in it."""
     for path in changed.rglob("*.nb[ci]"):
-        if not path.name.startswith(f"{defective}."):
+        if path.name.partition(".")[0] not in suspect:
             kept = sound / path.relative_to(changed)
             kept.parent.mkdir(parents=True, exist_ok=True)
             os.replace(path, kept)

@@ -131,7 +131,7 @@ class TestCost:
         ("name", "gradients", "messages"),
         [
             ("Downpour", 3 * 120, 2 * 120),
-            ("Downpour, seldom fetched", 2 * 60, 60 + 20),
+            ("Downpour, seldom fetched", 2 * 60, 60 + 3 * 7),
             ("WorkerNoise", 60, 120),
             ("Elastic", 60, 120),
             ("Elastic in pushes", 180, 120),

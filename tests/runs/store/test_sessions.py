@@ -1,11 +1,13 @@
 """A run in several sessions is the run in one: what it keeps and what it uses go on where the session before ended."""
 
 import shutil
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 import stalegrad as sg
+from stalegrad.engines import Engine
 from stalegrad.runs.store.folder import chain_folder
 from stalegrad.testing import small_model
 
@@ -60,3 +62,33 @@ def test_chains_that_a_kill_has_left_at_different_lengths_end_at_the_same(tmp_pa
     shutil.copytree(tmp_path / "before", chain_folder(folder, 0))
     run = sg.resume(folder, small_model(), kernel, steps=120, progress=False)
     assert [chain.steps for chain in run.trace.chains] == [120, 120]
+
+
+@dataclass(frozen=True)
+class Never(Engine):
+    """No run gets as far as this."""
+
+    def run(self, job):
+        raise AssertionError("the run goes on")
+
+
+def test_no_chain_may_have_made_more_steps_than_are_asked_for(tmp_path):
+    """Chain 1 has made 80 updates and chain 0 has made 40: 60 steps would be fewer than there are."""
+    kernel, folder = KERNELS["sgld"], tmp_path / "x"
+    sg.sample(small_model(), kernel, steps=40, servers=2, engine="inline", store=folder, **SETTINGS)
+    shutil.copytree(chain_folder(folder, 0), tmp_path / "before")
+    sg.resume(folder, small_model(), kernel, steps=80, progress=False)
+    shutil.rmtree(chain_folder(folder, 0))
+    shutil.copytree(tmp_path / "before", chain_folder(folder, 0))
+    with pytest.raises(sg.ArgumentError, match="is less than the 80 updates that the run has made"):
+        sg.resume(folder, small_model(), kernel, steps=60, engine=Never(), progress=False)
+
+
+def test_gradients_that_were_dropped_are_no_updates_of_a_chain_that_goes_on(tmp_path):
+    """The chain goes on with the noise of its next update, however many gradients have come."""
+    kernel, settings = KERNELS["sgld"], {"workers": 3, "max_staleness": 1, "engine": "inline", **SETTINGS}
+    sg.sample(small_model(), kernel, steps=43, store=tmp_path / "x", **settings)
+    resumed = sg.resume(tmp_path / "x", small_model(), kernel, steps=120, progress=False)
+    (chain,) = resumed.trace.chains
+    assert chain.steps == 120 < len(chain)
+    np.testing.assert_array_equal(resumed.draws, sg.replay(resumed.trace, small_model(), kernel).draws)

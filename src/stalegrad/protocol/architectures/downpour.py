@@ -89,10 +89,20 @@ class Downpour(Architecture):
         )
 
     def cost(self, chains: Sequence[ChainTrace], *, seed: int = 0, thinning: Thinning = ALL) -> Cost:
-        """A push is a message, and so is a fetch."""
-        pushes = [len(chain) for chain in chains]
-        fetches = sum(-(-rows // self.pushes) for rows in pushes)
-        return Cost(self.n_push * sum(pushes), sum(pushes) + fetches)
+        """A push is a message, and so is a fetch, which every worker makes for itself."""
+        pushes = sum(len(chain) for chain in chains)
+        return Cost(self.n_push * pushes, pushes + sum(map(self._fetches, chains)))
+
+    def _fetches(self, chain: ChainTrace) -> int:
+        """How many fetches the pushes of a chain have begun with, as :class:`CopiesChain` makes them."""
+        fetches, landed = 0, dict[int, int]()
+        for block in chain.blocks():
+            for worker in np.unique(block.worker).tolist():
+                accepted = block.accepted[block.worker == worker]
+                before = landed.get(worker, 0) + np.cumsum(accepted) - accepted
+                fetches += int(np.count_nonzero(before % self.pushes == 0))
+                landed[worker] = landed.get(worker, 0) + int(np.count_nonzero(accepted))
+        return fetches
 
 
 class CopiesChain(Chain):
