@@ -26,10 +26,15 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
 
 
 def _rows(found: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The comparisons: workers at one server; and for each number of workers, servers."""
+    """The comparisons: workers at one server, and these with controls; for each number of workers, servers."""
     layouts = found["layouts"]
-    alone = [layout for layout in layouts if layout["servers"] == 1]
+    alone = [layout for layout in layouts if layout["servers"] == 1 and layout["control"] in ("", "fresh")]
     rows = [("one server", alone)] if len(alone) > 1 else []
+    controls = [layout for layout in layouts if layout["control"] not in ("", "fresh")]
+    if controls:
+        compared = {layout["workers"] for layout in controls}
+        plain = [layout for layout in alone if layout["workers"] in compared and not layout["control"]]
+        rows.append(("one server, controls", plain + controls))
     for workers in sorted({layout["workers"] for layout in layouts if layout["servers"] > 1}):
         several = [layout for layout in layouts if layout["workers"] == workers and not layout["control"]]
         plural = "s" if workers > 1 else ""
@@ -40,9 +45,10 @@ def _rows(found: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
 def _row(panels: Any, found: dict[str, Any], title: str, layouts: list[dict[str, Any]]) -> None:
     servers = len({layout["servers"] for layout in layouts}) > 1
     plain = [layout for layout in layouts if not layout["control"]]
-    colours = dict(zip([layout["name"] for layout in plain], shades(len(plain)), strict=True))
+    key = "servers" if servers else "workers"
+    colours = dict(zip([layout[key] for layout in plain], shades(len(plain)), strict=True))
     for layout in layouts:
-        colour = colours.get(layout["name"], "C3")
+        colour = "C3" if layout["control"] == "fresh" else colours[layout[key]]
         style = {"": "-", "fresh": "--", "cold": ":", "worker-momentum": "-."}[layout["control"]]
         width = 1.3 + 0.7 * (max(each["servers"] for each in plain) - layout["servers"]) if servers else 1.3
         _curves(panels, found, layout, (colour, style, width), _name(layout, servers))
@@ -83,7 +89,8 @@ def _curves(
         panel.plot(
             x, loss, style, color=colour, linewidth=width, label=label, marker="." if kind == "predictive" else ""
         )
-        panel.fill_between(x, loss - half, loss + half, color=colour, alpha=0.15, linewidth=0)
+        if layout["control"] in ("", "fresh"):  # with the bands of controls one would see nothing but bands
+            panel.fill_between(x, loss - half, loss + half, color=colour, alpha=0.15, linewidth=0)
         if kind == "time" and "seconds_per_iteration_measured" in layout:
             every = max(1, len(axis) // 12)
             seconds = axis * layout["seconds_per_iteration_measured"]
@@ -104,7 +111,7 @@ def _of_servers(panels: Any, found: dict[str, Any], layouts: list[dict[str, Any]
     one = np.array(layouts[0]["predictive"]["loss"], float)
     for layout in layouts:
         change = np.array(layout["predictive"]["loss"], float) - one
-        gain.plot(found["round_axis"], change, ".-", color=colours[layout["name"]], linewidth=1.3)
+        gain.plot(found["round_axis"], change, ".-", color=colours[layout["servers"]], linewidth=1.3)
     gain.set(xlabel=_XLABEL)
     gain.set_title("loss of the averaged prediction,\nminus that of one server", fontsize=9)
 
