@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -215,15 +216,16 @@ def main() -> None:
     console.print(shown)
     rows = [row for name in given.engines for row in in_a_process(name, given)]
     rates = Table(title=f"Gradients a second, medians; {given.share:.0%} each dropped, repeated, reordered, damaged")
-    repairs = Table(title="What became of the messages of all hostile runs")
-    for table, headings in ((rates, ("clean", "hostile", "share")), (repairs, (*_COUNTS, "replays"))):
-        for heading in ("engine", "parameters", "ms", *headings):
+    repairs = Table(title="What became of the messages of all hostile runs", box=SIMPLE)
+    repaired = [name for name in _COUNTS if name != "updates"]  # those that were asked for, or there is no table
+    for table, headings in ((rates, ("clean", "hostile", "share")), (repairs, (*repaired, "replays"))):
+        for heading in ("engine", "n", "ms", *headings):
             table.add_column(heading.replace("_", " "), justify="left" if heading == "engine" else "right")
     for row in rows:
         which = (row["engine"], f"{row['parameters']:,}", f"{row['milliseconds']:g}")
         medians = [f"{statistics.median(row[name]):,.0f}" for name in ("clean", "hostile")]
         rates.add_row(*which, *medians, f"{row['share']:.1%}")
-        repairs.add_row(*which, *(f"{row[name]:,}" for name in _COUNTS), "yes" if row["replayed"] else "NO")
+        repairs.add_row(*which, *(f"{row[name]:,}" for name in repaired), "yes" if row["replayed"] else "NO")
     console.print(rates, repairs)
     harness.write_json({"share": given.share, "checksums": sums, "results": rows}, given.json)
 
