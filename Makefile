@@ -37,6 +37,8 @@ DRAFT   ?=
 JOBS    ?= 2
 LOWEST_TESTS := tests/_internal tests/analysis/plots tests/analysis/report tests/cli tests/datasets/test_files.py \
 	tests/kernels/test_recipe.py tests/potentials tests/protocol tests/runs tests/sklearn/test_use.py
+# Of language models there are long tests only, and peft and transformers, which they import, belong to the examples.
+LOWEST_TESTS += $(patsubst %,--ignore tests/potentials/frontends/%.py,test_transformers transformers_models)
 BENCH_OPTIONS ?=
 # How long a soak lasts, the seed of its plan of faults, how many bad inputs it tries after them, and more of its
 # options, such as --engines processes ray.
