@@ -217,7 +217,7 @@ def main() -> None:
     rows = [row for name in given.engines for row in in_a_process(name, given)]
     rates = Table(title=f"Gradients a second, medians; {given.share:.0%} each dropped, repeated, reordered, damaged")
     repairs = Table(title="What became of the messages of all hostile runs", box=SIMPLE)
-    repaired = [name for name in _COUNTS if name != "updates"]  # those that were asked for, or there is no table
+    repaired = [name for name in _COUNTS if name != "updates"]  # which are as many in every run
     for table, headings in ((rates, ("clean", "hostile", "share")), (repairs, (*repaired, "replays"))):
         for heading in ("engine", "n", "ms", *headings):
             table.add_column(heading.replace("_", " "), justify="left" if heading == "engine" else "right")

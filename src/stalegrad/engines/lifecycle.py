@@ -18,7 +18,7 @@ from math import inf
 from typing import NamedTuple
 
 from stalegrad._internal.validation import real_number, whole_number
-from stalegrad.engines.round_trip import RoundTrip
+from stalegrad.engines.resend_timer import ResendTimer
 
 LEAST_WAIT = 2e-3
 """Seconds after which an answer may be asked for again, at least, however fast answers are."""
@@ -103,7 +103,7 @@ class _Worker:
     """What is known of one worker."""
 
     __slots__ = (
-        "asked", "assignments", "faults", "heartbeat", "incarnation", "present_since", "round_trip", "since", "state",
+        "asked", "assignments", "faults", "heartbeat", "incarnation", "present_since", "since", "state", "timer",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class _Worker:
         self.assignments = 0  # sent and not answered
         self.since: float | None = None  # from when its patience counts: something is expected of it
         self.asked = 0  # how often the answer that is expected was asked for again
-        self.round_trip = RoundTrip(_FIRST_WAIT, LEAST_WAIT)
+        self.timer = ResendTimer(_FIRST_WAIT, LEAST_WAIT)
         self.heartbeat: float | None = None  # the latest of this incarnation
         self.present_since: float | None = None  # when its first incarnation was ready
 
@@ -193,7 +193,7 @@ class Lifecycle:
         """
         known = self._workers[worker]
         if known.since is not None:
-            known.round_trip.note(min(taken, now - known.since))
+            known.timer.note(min(taken, now - known.since))
 
     def exchanged(self, worker: int, answers: int, seconds: float, since: float | None) -> None:
         """A worker has answered several assignments, all of them usable, and has the next one since then, if any.
@@ -205,7 +205,7 @@ class Lifecycle:
             since: when it was sent its next assignment; None if it was sent none.
         """
         known = self._workers[worker]
-        known.round_trip.note(seconds, answers)
+        known.timer.note(seconds, answers)
         self.usable(worker)
         known.asked, known.since = 0, since
         known.state, known.assignments = (State.READY, 0) if since is None else (State.COMPUTING, 1)
@@ -256,7 +256,7 @@ class Lifecycle:
     def overdue(self, now: float) -> list[int]:
         """The workers whose answer is to be asked for again: either it has got lost, or the question has.
 
-        The first time when it takes longer than answers do (:class:`~stalegrad.engines.round_trip.RoundTrip`), then
+        The first time when it takes longer than answers do (:class:`~stalegrad.engines.resend_timer.ResendTimer`), then
         after twice as long, and so on.
         """
         late = []
@@ -304,7 +304,7 @@ class Lifecycle:
 
     def _wait(self, worker: _Worker) -> float:
         """Seconds after which an answer is asked for again."""
-        wait = _FIRST_WAIT if worker.state is State.STARTING else worker.round_trip.wait
+        wait = _FIRST_WAIT if worker.state is State.STARTING else worker.timer.wait
         if self._policy.patience is not None:
             wait = min(wait, self._policy.patience / 2**_OFTEN)
         return float(max(wait, LEAST_WAIT) * 2**worker.asked)

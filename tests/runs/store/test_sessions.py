@@ -52,14 +52,18 @@ def test_a_third_session_goes_on_to_the_steps_of_the_second(tmp_path):
     assert sg.resume(tmp_path / "x", small_model(), kernel, progress=False).trace.chains[0].steps == 80
 
 
-def test_chains_that_a_kill_has_left_at_different_lengths_end_at_the_same(tmp_path):
-    """Each chain has its own last checkpoint: that of chain 1 is of update 80, and that of chain 0 is of update 40."""
-    kernel, folder = KERNELS["sgld"], tmp_path / "x"
+def leave_at_different_lengths(tmp_path, folder, kernel):
+    """As a kill may: each chain has its own last checkpoint, chain 1 of update 80, and chain 0 of update 40."""
     sg.sample(small_model(), kernel, steps=40, servers=2, engine="inline", store=folder, **SETTINGS)
     shutil.copytree(chain_folder(folder, 0), tmp_path / "before")
     sg.resume(folder, small_model(), kernel, steps=80, progress=False)
     shutil.rmtree(chain_folder(folder, 0))
     shutil.copytree(tmp_path / "before", chain_folder(folder, 0))
+
+
+def test_chains_that_a_kill_has_left_at_different_lengths_end_at_the_same(tmp_path):
+    kernel, folder = KERNELS["sgld"], tmp_path / "x"
+    leave_at_different_lengths(tmp_path, folder, kernel)
     run = sg.resume(folder, small_model(), kernel, steps=120, progress=False)
     assert [chain.steps for chain in run.trace.chains] == [120, 120]
 
@@ -73,13 +77,9 @@ class Never(Engine):
 
 
 def test_no_chain_may_have_made_more_steps_than_are_asked_for(tmp_path):
-    """Chain 1 has made 80 updates and chain 0 has made 40: 60 steps would be fewer than there are."""
+    """60 steps would be fewer than chain 1 has made."""
     kernel, folder = KERNELS["sgld"], tmp_path / "x"
-    sg.sample(small_model(), kernel, steps=40, servers=2, engine="inline", store=folder, **SETTINGS)
-    shutil.copytree(chain_folder(folder, 0), tmp_path / "before")
-    sg.resume(folder, small_model(), kernel, steps=80, progress=False)
-    shutil.rmtree(chain_folder(folder, 0))
-    shutil.copytree(tmp_path / "before", chain_folder(folder, 0))
+    leave_at_different_lengths(tmp_path, folder, kernel)
     with pytest.raises(sg.ArgumentError, match="is less than the 80 updates that the run has made"):
         sg.resume(folder, small_model(), kernel, steps=60, engine=Never(), progress=False)
 

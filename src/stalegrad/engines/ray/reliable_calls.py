@@ -12,7 +12,7 @@ from stalegrad._internal.types import Array
 from stalegrad.engines.link import Repairs
 from stalegrad.engines.ray.call_link import Answer, Call
 from stalegrad.engines.ray.envelope import Damaged, Envelope, Reply, open_reply, seal_call
-from stalegrad.engines.round_trip import RoundTrip
+from stalegrad.engines.resend_timer import ResendTimer
 
 _FIRST_WAIT = 1.0  # seconds, while nothing is known of the server
 _LEAST_WAIT = 0.02  # seconds after which a call is made again
@@ -54,13 +54,13 @@ class ReliableCalls:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport, self._timeout, self._unpack, self._clock = transport, timeout, unpack, clock
-        self._round_trip = RoundTrip(_FIRST_WAIT, _LEAST_WAIT)
+        self._timer = ResendTimer(_FIRST_WAIT, _LEAST_WAIT)
         self._damaged = self._sent_again = 0
 
     def __call__(self, call: Call) -> Answer | None:
         """The server's answer; None, to end, if it says so, is gone, or has not answered for too long."""
         most = self._timeout / _ATTEMPTS
-        wait, waited = min(self._round_trip.wait, most), 0.0
+        wait, waited = min(self._timer.wait, most), 0.0
         sent: list[float] = []  # when
         try:
             while waited < self._timeout:
@@ -69,7 +69,7 @@ class ReliableCalls:
                 sent.append(self._clock())
                 found = self._listen(call.sequence, sent[-1] + wait)
                 if isinstance(found, Reply):
-                    self._round_trip.note(self._clock() - sent[found.attempt])
+                    self._timer.note(self._clock() - sent[found.attempt])
                     return found.answer
                 waited += wait if found else _LEAST_WAIT
                 wait = min(2 * wait, most) if found else wait

@@ -11,6 +11,7 @@ import numpy as np
 from stalegrad.experiments.shades import shades
 
 _PANELS = ("average", "time", "current", "predictive")
+_WITH_THE_OTHERS = ("", "fresh")  # the controls that are drawn among what they are compared with, and have bands
 _XLABEL = r"iterations per worker, $\bar{L}$"
 
 
@@ -28,9 +29,9 @@ def draw(numbers: dict[str, Any], path: Path) -> None:
 def _rows(found: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     """The comparisons: workers at one server, and these with controls; for each number of workers, servers."""
     layouts = found["layouts"]
-    alone = [layout for layout in layouts if layout["servers"] == 1 and layout["control"] in ("", "fresh")]
+    alone = [layout for layout in layouts if layout["servers"] == 1 and layout["control"] in _WITH_THE_OTHERS]
     rows = [("one server", alone)] if len(alone) > 1 else []
-    controls = [layout for layout in layouts if layout["control"] not in ("", "fresh")]
+    controls = [layout for layout in layouts if layout["control"] not in _WITH_THE_OTHERS]
     if controls:
         compared = {layout["workers"] for layout in controls}
         plain = [layout for layout in alone if layout["workers"] in compared and not layout["control"]]
@@ -89,7 +90,7 @@ def _curves(
         panel.plot(
             x, loss, style, color=colour, linewidth=width, label=label, marker="." if kind == "predictive" else ""
         )
-        if layout["control"] in ("", "fresh"):  # with the bands of controls one would see nothing but bands
+        if layout["control"] in _WITH_THE_OTHERS:  # with the bands of all controls one would see nothing but bands
             panel.fill_between(x, loss - half, loss + half, color=colour, alpha=0.15, linewidth=0)
         if kind == "time" and "seconds_per_iteration_measured" in layout:
             every = max(1, len(axis) // 12)

@@ -17,21 +17,21 @@ _UP, _DOWN = 19 / 16, 15 / 16
 _QUARTILES = 1.5
 
 
-class RoundTrip:
-    """The time from a question to its answer.
+class ResendTimer:
+    """After how long an answer is asked for again, by how long those before took.
 
     Args:
         first: seconds to wait while nothing is known.
         least: seconds to wait however fast answers are.
 
-    >>> trip = RoundTrip(first=0.25, least=0.002)
-    >>> trip.wait
+    >>> timer = ResendTimer(first=0.25, least=0.002)
+    >>> timer.wait
     0.25
-    >>> trip.note(0.1)
-    >>> round(trip.wait, 3)
+    >>> timer.note(0.1)
+    >>> round(timer.wait, 3)
     0.15
-    >>> trip.note(0.2, answers=100)
-    >>> round(trip.wait, 3)
+    >>> timer.note(0.2, answers=100)
+    >>> round(timer.wait, 3)
     0.3
     """
 
