@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from stalegrad._internal.validation import one_of, whole_number
+from stalegrad.potentials.networks.fourier import FourierConv2d
 
 _LAYERS = ("caffe", "paper")
 
@@ -19,7 +20,7 @@ def lenet(seed: int, layers: str) -> nn.Sequential:
         OrderedDict(
             conv1=nn.Conv2d(1, 20, 5),
             pool1=nn.MaxPool2d(2, ceil_mode=True),
-            conv2=nn.Conv2d(20, 50, 5),
+            conv2=FourierConv2d(20, 50, 5),
             pool2=nn.MaxPool2d(2, ceil_mode=True),
             **second_relu,
             flatten=nn.Flatten(),
@@ -44,10 +45,10 @@ def cifar10_quick(seed: int, layers: str) -> nn.Sequential:
             conv1=nn.Conv2d(3, 32, 5, padding=2),
             pool1=nn.MaxPool2d(3, stride=2, ceil_mode=True),
             relu1=nn.ReLU(),
-            conv2=nn.Conv2d(32, 32, 5, padding=2),
+            conv2=FourierConv2d(32, 32, 5, padding=2),
             relu2=nn.ReLU(),
             pool2=pool(3, stride=2, ceil_mode=True),
-            conv3=nn.Conv2d(32, 64, 5, padding=2),
+            conv3=FourierConv2d(32, 64, 5, padding=2),
             relu3=nn.ReLU(),
             pool3=pool(3, stride=2, ceil_mode=True),
             flatten=nn.Flatten(),
