@@ -38,14 +38,14 @@ def test_parameters(network, shapes, size):
 
 def test_layers_of_lenet():
     kinds = [type(layer).__name__ for layer in models.lenet()]
-    assert kinds == ["Conv2d", "MaxPool2d", "Conv2d", "MaxPool2d", "Flatten", "Linear", "ReLU", "Linear"]
+    assert kinds == ["Conv2d", "MaxPool2d", "FourierConv2d", "MaxPool2d", "Flatten", "Linear", "ReLU", "Linear"]
 
 
 def test_layers_of_cifar10_quick():
     kinds = [type(layer).__name__ for layer in models.cifar10_quick()]
     assert kinds == [
-        "Conv2d", "MaxPool2d", "ReLU", "Conv2d", "ReLU", "AvgPool2d", "Conv2d", "ReLU", "AvgPool2d", "Flatten",
-        "Linear", "Linear",
+        "Conv2d", "MaxPool2d", "ReLU", "FourierConv2d", "ReLU", "AvgPool2d", "FourierConv2d", "ReLU", "AvgPool2d",
+        "Flatten", "Linear", "Linear",
     ]  # fmt: skip
 
 

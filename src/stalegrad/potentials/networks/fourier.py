@@ -1,4 +1,4 @@
-"""A convolution by Fourier transforms: on processors twice as fast as the direct one for many channels and 5 × 5 weights.
+"""A convolution by Fourier transforms: with many channels and 5 × 5 weights twice as fast as the direct one on a CPU.
 
 y[p] = b + Σ_r w[r] x[p + r − P], summed over channels as well, is a product of transforms for each frequency f:
 
@@ -9,8 +9,8 @@ that are cut off. So a layer with C channels in and O out costs B·C·O products
 place of 25 for each of H² places, and has as many sums in a row less to round.
 
 The transforms themselves are products with small matrices, of which zeros outside the picture and places that nobody
-wants are no part; products are all that a processor is really fast at. Complex numbers are pairs of real ones throughout:
-(re, im) of X beside each other times [[re, −im], [im, re]] of W̄ is one real product.
+wants are no part; products are all that a processor is really fast at. Complex numbers are pairs of real ones
+throughout: (re, im) of X beside each other times [[re, −im], [im, re]] of W̄ is one real product.
 """
 
 from functools import lru_cache
@@ -25,7 +25,8 @@ from torch.autograd.function import once_differentiable
 class FourierConv2d(nn.Conv2d):
     """A :class:`torch.nn.Conv2d` with the same parameters and the same function, computed in the fastest way on a CPU.
 
-    Only with stride 1, no dilation, no groups and padding by zeros; elsewhere than on a CPU it is the direct one.
+    Only with stride 1, no dilation, no groups and padding by zeros. It is the direct one elsewhere than on a CPU, where
+    no gradients are wanted, and under the transformations of :mod:`torch.func`.
 
     Args:
         in_channels: C.
@@ -48,7 +49,9 @@ class FourierConv2d(nn.Conv2d):
             return super().forward(x)
         if x.ndim != 4 or x.device.type != "cpu" or x.dtype != self.weight.dtype or torch.is_autocast_enabled("cpu"):
             return super().forward(x)
-        y: torch.Tensor = _Convolution.apply(x, self.weight, self.bias, self._padding)
+        if torch._C._are_functorch_transforms_active():  # grad, vmap and the like, which need rules of their own
+            return super().forward(x)
+        y: torch.Tensor = _Convolution.apply(x, self.weight, self.bias, self._padding)  # type: ignore[no-untyped-call]
         return y
 
 
@@ -113,7 +116,8 @@ def _back(z: torch.Tensor, grid: tuple[int, int], pixels: tuple[int, int], first
     """Of transforms (frequencies, B, 2C) the pictures (B, C, *pixels), channels last, from place ``first`` on."""
     _, count, pairs = z.shape
     channels, half = pairs // 2, grid[0] // 2 + 1
-    rows, columns = _backward(pixels[0], grid[0], first, z.dtype).half, _backward(pixels[1], grid[1], first, z.dtype).whole
+    rows = _backward(pixels[0], grid[0], first, z.dtype).half
+    columns = _backward(pixels[1], grid[1], first, z.dtype).whole
     y = torch.matmul(columns, z.transpose(0, 1).reshape(count * half, 2 * grid[1], channels))
     y = torch.matmul(rows, y.view(count, 2 * half, pixels[1] * channels))
     return y.view(count, *pixels, channels).permute(0, 3, 1, 2)
@@ -153,8 +157,8 @@ def _of_weights(pictures: torch.Tensor, gradients: torch.Tensor, shape: _Shape) 
 class _Matrices(NamedTuple):
     """Transforms along one axis.
 
-    ``half``: between real places and N/2 + 1 frequencies, each a pair: the others are their conjugates. ``whole``: between
-    complex places, all real parts first, and N frequencies, each a pair.
+    ``half``: between real places and N/2 + 1 frequencies, each a pair: the others are their conjugates. ``whole``:
+    between complex places, all real parts first, and N frequencies, each a pair.
     """
 
     half: torch.Tensor
