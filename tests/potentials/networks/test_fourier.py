@@ -54,9 +54,18 @@ def test_without_gradients_and_in_other_types_it_is_the_direct_one():
     direct = torch.nn.functional.conv2d(x, layer.weight, layer.bias, padding=2)
     with torch.no_grad():
         assert torch.equal(layer(x), direct)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert layer(x).dtype == torch.bfloat16
     assert layer(x[0]).shape == direct[0].shape  # one picture without a batch
+
+
+def test_autocast_does_not_round_transforms():
+    layer = FourierConv2d(2, 3, 5, padding=2)
+    x = torch.randn(4, 2, 8, 8, generator=torch.Generator().manual_seed(0))
+    layer(x).pow(2).sum().backward()
+    exact, layer.weight.grad = layer.weight.grad, None
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        layer(x).pow(2).sum().backward()
+        assert layer(x.bfloat16()).dtype == torch.bfloat16  # the direct one: what autocast makes of layers before
+    assert torch.equal(layer.weight.grad, exact)
 
 
 def test_gradients_of_single_pictures_by_torchs_transformations():

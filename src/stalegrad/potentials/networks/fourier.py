@@ -47,7 +47,7 @@ class FourierConv2d(nn.Conv2d):
         """The convolution of a batch of pictures, (B, C, H, W)."""
         if not torch.is_grad_enabled():  # two thirds of what is won is won by the gradients
             return super().forward(x)
-        if x.ndim != 4 or x.device.type != "cpu" or x.dtype != self.weight.dtype or torch.is_autocast_enabled("cpu"):
+        if x.ndim != 4 or x.device.type != "cpu" or x.dtype != self.weight.dtype:
             return super().forward(x)
         if torch._C._are_functorch_transforms_active():  # grad, vmap and the like, which need rules of their own
             return super().forward(x)
@@ -79,7 +79,10 @@ class _Shape(NamedTuple):
 
 
 class _Convolution(torch.autograd.Function):
+    """The function and its gradients, all in the type of its arguments: transforms in 8 bits would be of no use."""
+
     @staticmethod
+    @torch.autocast("cpu", enabled=False)
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, padding: int) -> torch.Tensor:
         shape = _Shape(x.shape[0], x.shape[1], weight.shape[0], weight.shape[2], padding, (x.shape[2], x.shape[3]))
         pictures, factors = _transformed(x, shape.grid), _factors(weight, shape)
@@ -91,6 +94,7 @@ class _Convolution(torch.autograd.Function):
         return _back(y, shape.grid, shape.results, -padding)
 
     @staticmethod
+    @torch.autocast("cpu", enabled=False)
     @once_differentiable
     def backward(ctx: Any, *above: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         pictures, factors = ctx.saved_tensors
