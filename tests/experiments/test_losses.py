@@ -104,6 +104,29 @@ class TestEvaluation:
         assert ends[30] == pytest.approx(ends[60], rel=1e-3)
         assert ends[60] == pytest.approx(ends[500], rel=1e-3)
 
+    def test_oscillations_are_averaged_right_where_looks_are_a_third_of_a_period_apart(self):
+        """One update in 2,000 sets off 200 updates of oscillation up to twenty times the loss, as nine workers do."""
+        updates, since = np.arange(1, 9001), np.arange(200)
+        burst = 10 * np.sin(np.pi * since / 200) ** 2 * (1 - np.cos(2 * np.pi * since / 27))
+        begun = np.random.default_rng(3).random(9000) < 1 / 2000
+        phi = 2 / (1 + updates / 100) * (1 + np.convolve(begun, burst)[:9000])
+        errors = {}
+        for apart in (None, 2, 1):
+            at = 9 * places(1000, 40, apart)
+            errors[apart] = abs(running_average(2.0, phi[at - 1], at, np.ones(9000))[-1] / phi.mean() - 1)
+        assert errors[1] < 1e-3
+        assert errors[1] < errors[2]
+        assert errors[None] > 0.02
+
+    def test_networks_are_looked_at_as_often_by_updates_for_every_number_of_workers(self):
+        task = tasks.TASKS["mnist"]
+        common = places(1000, task.density)
+        for workers in (1, 2, 4, 6, 9):
+            at = task.looked_at(workers, 1000)
+            assert np.isin(common, at).all()
+            assert np.diff(at).max() == max(1, 9 // workers)
+        assert_array_equal(tasks.TASKS["a9a"].looked_at(9, 1000), places(1000, tasks.TASKS["a9a"].density))
+
     def test_a_coarse_grid_is_found_out(self):
         at = np.array([1, 10, 100])
         assert grid_error(9.0, np.array([9.0, 1.0, 9.0]), at, np.ones(100)) > 0.3
@@ -127,6 +150,17 @@ class TestChains:
         short = lengthen(files, 20)
         files.state.unlink()
         assert_array_equal(lengthen(files, 50).loss[: len(short.loss)], short.loss)
+
+    def test_a_chain_that_was_looked_at_less_often_is_made_again(self, small, tmp_path, monkeypatch):
+        use(small, monkeypatch, density=5)
+        files = Files(tmp_path, name(workers=2))
+        coarse = lengthen(files, 50)
+        use(small, monkeypatch, updates_between=4)
+        assert not coarse.has(tasks.TASKS["a9a"], 50)
+        fine = lengthen(files, 50)
+        assert len(fine.places) > len(coarse.places)
+        assert_array_equal(fine.loss[np.isin(fine.places, coarse.places)], coarse.loss)
+        assert ChainRecord.load(files.record).has(tasks.TASKS["a9a"], 50)
 
     def test_the_time_that_is_over_leaves_a_chain_that_goes_on(self, small, tmp_path):
         files = Files(tmp_path, name(workers=2))
@@ -160,7 +194,7 @@ class TestChains:
     def test_a_chain_that_diverges_says_when(self, small, tmp_path):
         found = lengthen(Files(tmp_path, name(workers=9, lr=1e20)), 50)
         assert "update" in found.facts["diverged"]
-        assert found.has(50)
+        assert found.has(tasks.TASKS["a9a"], 50)
         assert len(found.average(tasks.TASKS["a9a"], 50)) < 50
 
     def test_fresh_gradients_are_those_of_one_worker(self, small, tmp_path):

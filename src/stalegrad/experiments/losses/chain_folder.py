@@ -10,6 +10,7 @@ from stalegrad._internal.progress_bar import Report
 from stalegrad.experiments.losses.chain import ChainName
 from stalegrad.experiments.losses.chain_record import ChainRecord
 from stalegrad.experiments.losses.chain_run import Files, lengthen
+from stalegrad.experiments.losses.tasks import TASKS
 
 
 class ChainFolder:
@@ -38,7 +39,7 @@ class ChainFolder:
         """Make all of them L̄ = ``iterations`` long, one repetition after the other and the dearest chains first."""
         wanted = sorted(set(names), key=lambda name: (name.seed, -name.workers, name))
         there = self.find(wanted)
-        missing = [name for name in wanted if name not in there or not there[name].has(iterations)]
+        missing = [name for name in wanted if name not in there or not there[name].has(TASKS[name.task], iterations)]
         total = sum(name.workers for name in wanted)
         done = total - sum(name.workers for name in missing)
         for name in self._lengthened(missing, iterations):

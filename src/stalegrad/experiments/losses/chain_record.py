@@ -49,9 +49,13 @@ class ChainRecord:
         """Whether it has come to its end by diverging."""
         return "diverged" in self.facts
 
-    def has(self, iterations: int) -> bool:
+    def has(self, task: Task, iterations: int) -> bool:
         """Whether nothing more is to be computed up to there."""
-        return self.diverged or self.iterations >= iterations
+        return (self.diverged or self.iterations >= iterations) and self.is_fine(task)
+
+    def is_fine(self, task: Task) -> bool:
+        """Whether φ was looked at as often as now: older chains may be coarser, and are made again."""
+        return bool(np.isin(task.looked_at(self.name.workers, self.iterations), self.places).all())
 
     def average(self, task: Task, iterations: int) -> Array:
         """φ̂ at the places up to ``iterations``, or up to where it has diverged."""

@@ -21,7 +21,7 @@ from stalegrad._internal.files import write_output
 from stalegrad._internal.types import Array
 from stalegrad.experiments.losses.chain import ChainName
 from stalegrad.experiments.losses.chain_record import ChainRecord
-from stalegrad.experiments.losses.evaluation import places, rounded
+from stalegrad.experiments.losses.evaluation import rounded
 from stalegrad.experiments.losses.tasks import TASKS, Model, Task, model_of
 from stalegrad.experiments.losses.worker_momentum import WorkerMomentum
 from stalegrad.kernels import SGLD, Kernel
@@ -64,7 +64,7 @@ def lengthen(files: Files, iterations: int, deadline: float = float("inf")) -> C
     """Advance a chain to L̄ = ``iterations``, or until ``deadline`` by :func:`time.time`; what it then is."""
     if files.record.exists():
         record = ChainRecord.load(files.record)
-        if record.has(iterations):
+        if record.has(TASKS[files.name.task], iterations):
             return record
     way = _Way(files)
     way.go(iterations, deadline)
@@ -120,7 +120,7 @@ class _Way:
     def go(self, iterations: int, deadline: float) -> None:
         """As far as that, with a place where to go on after every so many seconds."""
         saved, begun = time.monotonic(), time.process_time() - self.record.facts["seconds"]
-        wanted = places(iterations, self._task.density)
+        wanted = self._task.looked_at(self._name.workers, iterations)
         waiting: list[tuple[int, Array]] = []
         for place in wanted[wanted > self.record.iterations].tolist():
             try:
@@ -188,6 +188,8 @@ class _Way:
         """Where it was left; a record that got further than its state is cut to it."""
         record = ChainRecord.load(self._files.record)
         self._known = record.iterations
+        if not record.is_fine(self._task):
+            return
         try:
             with np.load(self._files.state, allow_pickle=False) as file:
                 arrays = {key.removeprefix("chain."): file[key] for key in file.files if key.startswith("chain.")}

@@ -45,11 +45,11 @@ class Extent:
 
     def averages(self, layout: Layout) -> Array:
         """φ̂ of each repetition, (R, places): by linearity the mean over subsets is that over all chains."""
-        return self._per_seed(layout, lambda chain: chain.average(self.task, self.iterations), len(self.axis))
+        return self._per_seed(layout, lambda chain: chain.average(self.task, self.iterations))
 
     def current(self, layout: Layout) -> Array:
         """φ of the current draw of each repetition, averaged over chains in the same way."""
-        return self._per_seed(layout, lambda chain: chain.loss[chain.places <= self.iterations], len(self.axis))
+        return self._per_seed(layout, lambda chain: chain.loss[chain.places <= self.iterations])
 
     def predictive(self, layout: Layout) -> Array:
         """−(1/n) Σ_i log p̄_i of each repetition, (R, round places), with p̄ averaged over the draws of S chains.
@@ -97,10 +97,11 @@ class Extent:
     def _end(self, chain: ChainRecord) -> float:
         return float("nan") if chain.diverged else float(chain.average(self.task, self.iterations)[-1])
 
-    def _per_seed(self, layout: Layout, curve: Callable[[ChainRecord], Array], length: int) -> Array:
+    def _per_seed(self, layout: Layout, curve: Callable[[ChainRecord], Array]) -> Array:
         def padded(chain: ChainRecord) -> Array:
-            values = np.asarray(curve(chain), np.float64)
-            return np.concatenate([values, np.full(length - len(values), np.nan)])
+            common = np.isin(chain.places[chain.places <= self.iterations], self.axis)
+            values = np.asarray(curve(chain), np.float64)[common]
+            return np.concatenate([values, np.full(len(self.axis) - len(values), np.nan)])
 
         return np.array([
             np.mean([padded(chain) for chain in self.chains(layout, seed)], axis=0) for seed in range(self.seeds)

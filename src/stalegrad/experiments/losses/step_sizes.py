@@ -63,7 +63,7 @@ def reproduce(
         names = [chain for layout in layouts for r in range(seeds) for chain in chains(layout, r)]
         folder.lengthen(names, iterations, report)
         records = folder.find(names)
-        if all(chain in records and records[chain].has(iterations) for chain in names):
+        if all(chain in records and records[chain].has(task, iterations) for chain in names):
             rows.append(_row(rate, layouts, Extent(task, layouts, records, iterations, seeds, chains)))
     numbers = {
         "dataset": name, "title": task.title, "stalegrad": VERSION, "iterations": iterations, "seeds": seeds,

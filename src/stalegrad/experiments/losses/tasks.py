@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from stalegrad import datasets, potentials
 from stalegrad._internal.types import Array, IntArray
 from stalegrad.datasets import Dataset
+from stalegrad.experiments.losses.evaluation import places
 from stalegrad.experiments.times import Machine
 from stalegrad.kernels import SGHMC
 from stalegrad.potentials import networks
@@ -28,6 +29,7 @@ class Task:
         iterations: L̄, updates for each worker, of a whole experiment.
         density: how often the test loss is looked at on that way: the argument of ``places`` in ``evaluation.py``.
         machine: times on the simulated cluster.
+        updates_between: at most, of two looks at the test loss, where it oscillates.
     """
 
     name: str
@@ -36,6 +38,12 @@ class Task:
     iterations: int
     density: int
     machine: Machine
+    updates_between: int | None = None
+
+    def looked_at(self, workers: int, iterations: int) -> IntArray:
+        """Iterations after which the test loss of W workers is looked at: those of all W, and what W needs besides."""
+        apart = max(1, self.updates_between // workers) if self.updates_between else None
+        return places(iterations, self.density, apart)
 
     def smaller(self, **changes: Any) -> "Task":
         """The same with other numbers."""
@@ -56,12 +64,12 @@ TASKS = {
             machine=Machine(gradient=5e-3, variation=0.2, update=2e-5, **_LINK),
         ),
         Task(
-            "mnist", "LeNet, MNIST", networks.LENET, iterations=20_000, density=40,
+            "mnist", "LeNet, MNIST", networks.LENET, iterations=20_000, density=40, updates_between=9,
             machine=Machine(gradient=25e-3, variation=0.2, update=1e-3, **_LINK),
         ),
         Task(
             "cifar10", "Cifar10-Quick, CIFAR-10", replace(networks.CIFAR10_QUICK, lr=6e-5),
-            iterations=20_000, density=20,
+            iterations=20_000, density=20, updates_between=9,
             machine=Machine(gradient=130e-3, variation=0.2, update=3e-4, **_LINK),
         ),
     )
