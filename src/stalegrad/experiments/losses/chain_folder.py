@@ -7,6 +7,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from stalegrad._internal.progress_bar import Report
+from stalegrad.engines.processes.freed_memory import keep_freed_memory
 from stalegrad.experiments.losses.chain import ChainName
 from stalegrad.experiments.losses.chain_record import ChainRecord
 from stalegrad.experiments.losses.chain_run import Files, lengthen
@@ -55,7 +56,7 @@ class ChainFolder:
                 yield name
             return
         # Spawned: torch may have computed here, and a fork of that hangs.
-        pool = ProcessPoolExecutor(self._processes, mp_context=get_context("spawn"))
+        pool = ProcessPoolExecutor(self._processes, get_context("spawn"), initializer=keep_freed_memory)
         try:
             waiting: dict[Future[ChainRecord], ChainName] = {}
             left = iter(names)
