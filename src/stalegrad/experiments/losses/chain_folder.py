@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from multiprocessing import get_context
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from stalegrad._internal.progress_bar import Report
-from stalegrad.engines.processes.freed_memory import keep_freed_memory
 from stalegrad.experiments.losses.chain import ChainName
 from stalegrad.experiments.losses.chain_record import ChainRecord
 from stalegrad.experiments.losses.chain_run import Files, lengthen
+from stalegrad.experiments.losses.side_by_side import side_by_side
 from stalegrad.experiments.losses.tasks import TASKS
 
 
@@ -48,36 +48,11 @@ class ChainFolder:
             report(f"{name.task}: {name.word} at {iterations:,}", done / total)
 
     def _lengthened(self, names: list[ChainName], iterations: int) -> Iterator[ChainName]:
-        if self._processes == 1 or len(names) < 2:
-            for name in names:
-                if self.over:
-                    return
-                lengthen(Files(self._folder, name), iterations, self._deadline)
-                yield name
-            return
-        # Spawned: torch may have computed here, and a fork of that hangs.
-        pool = ProcessPoolExecutor(self._processes, get_context("spawn"), initializer=keep_freed_memory)
-        try:
-            waiting: dict[Future[ChainRecord], ChainName] = {}
-            left = iter(names)
+        work = partial(_lengthen, self._folder, iterations, self._deadline)
+        begun = takewhile(lambda _: not self.over, names)
+        for name, _ in side_by_side(work, begun, min(self._processes, len(names) or 1)):
+            yield name
 
-            def begin_one() -> bool:
-                following = None if self.over else next(left, None)
-                if following is not None:
-                    work = pool.submit(lengthen, Files(self._folder, following), iterations, self._deadline)
-                    waiting[work] = following
-                return following is not None
 
-            while len(waiting) < self._processes and begin_one():
-                pass
-            while waiting:
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    future.result()
-                    yield waiting.pop(future)
-                    begin_one()
-        except BaseException:
-            for process in list((pool._processes or {}).values()):
-                process.terminate()  # a public way comes with Python 3.14
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
+def _lengthen(folder: Path, iterations: int, deadline: float, name: ChainName) -> None:
+    lengthen(Files(folder, name), iterations, deadline)

@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import numpy as np
 from stalegrad._internal.numbers_file import write_numbers
 from stalegrad._internal.progress_bar import Report
 from stalegrad._internal.types import Array
+from stalegrad.experiments.losses.side_by_side import side_by_side
 from stalegrad.experiments.losses.units import Unit
 
 Execute = Callable[[Unit], dict[str, Any]]
@@ -45,7 +44,7 @@ class UnitFolder:
         missing = [unit for unit in wanted if unit not in found]
         total = sum(unit.updates for unit in wanted)
         done = total - sum(unit.updates for unit in missing)
-        for unit, result in self._executed(missing):
+        for unit, result in side_by_side(self._execute, missing, min(self._processes, len(missing) or 1)):
             found[unit] = self._keep(unit, result)
             done += unit.updates
             report(f"{unit.task}: {len(found)} of {len(wanted)} chains", done / total)
@@ -63,22 +62,3 @@ class UnitFolder:
 
     def _path(self, unit: Unit, suffix: str = ".json") -> Path:
         return self._folder / f"{self._kind}{unit.name}{suffix}"
-
-    def _executed(self, units: list[Unit]) -> Iterable[tuple[Unit, dict[str, Any]]]:
-        if self._processes == 1 or len(units) < 2:
-            for unit in units:
-                yield unit, self._execute(unit)
-            return
-        # Spawned: torch may have computed here, and a fork of that hangs.
-        pool = ProcessPoolExecutor(self._processes, mp_context=get_context("spawn"))
-        try:
-            waiting: dict[Future[dict[str, Any]], Unit] = {pool.submit(self._execute, unit): unit for unit in units}
-            while waiting:
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    yield waiting.pop(future), future.result()
-        except BaseException:
-            for process in list((pool._processes or {}).values()):
-                process.terminate()  # a public way comes with Python 3.14
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
