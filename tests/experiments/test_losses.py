@@ -18,7 +18,6 @@ from stalegrad.experiments.losses import (
     chain_run,
     curves,
     figure,
-    picture,
     statements,
     step_sizes,
     tasks,
@@ -352,23 +351,6 @@ class TestLayouts:
         layouts = with_controls(FIGURES["fig3"], ["fresh", "cold", "worker-momentum"])
         words = [chain.word for layout in layouts for chain in layout.chains(0, task="cifar10", lr=0.1)]
         assert len(set(words)) == len(words) == 5 + 1 + 3 + 3
-
-    def test_controls_are_drawn_in_a_row_of_their_own_beside_what_they_are_compared_with(self, tmp_path):
-        curve = {"loss": [2.0, 1.0], "half_width": [0.1, 0.1]}
-        layouts = [
-            {"name": str(layout), "servers": 1, "workers": layout.workers, "control": layout.control,
-             "average": curve, "current": curve, "predictive": curve, "seconds_per_iteration": 0.1}
-            for layout in with_controls(FIGURES["fig3"], ["fresh", "cold"])
-        ]  # fmt: skip
-        found = {"title": "x", "iterations": 2, "whole_iterations": 9, "seeds": 1, "test_data": 500, "axis": [1, 2],
-                 "round_axis": [1, 2], "layouts": layouts}  # fmt: skip
-        rows = {title: [each["name"] for each in drawn] for title, drawn in picture._rows(found)}
-        assert rows == {
-            "one server": ["1 × 1", "1 × 2", "1 × 4", "1 × 6", "1 × 9", "1 × 9, fresh"],
-            "one server, controls": ["1 × 4", "1 × 6", "1 × 9", "1 × 4, cold", "1 × 6, cold", "1 × 9, cold"],
-        }
-        picture.draw({"datasets": {"x": found}}, tmp_path / "figure.png")
-        assert (tmp_path / "figure.png").stat().st_size > 10_000
 
     def test_chains_and_repetitions_have_seeds_of_their_own(self):
         chains = [each for seed in range(3) for each in Layout(7, 2).chains(seed, task="a9a", lr=0.1)]

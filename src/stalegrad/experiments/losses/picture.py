@@ -12,6 +12,7 @@ from stalegrad.experiments.shades import shades
 
 _PANELS = ("average", "time", "current", "predictive")
 _WITH_THE_OTHERS = ("", "fresh")  # the controls that are drawn among what they are compared with, and have bands
+_MARGIN = 0.1  # above and below the curves, of their height
 _XLABEL = r"iterations per worker, $\bar{L}$"
 
 
@@ -90,7 +91,8 @@ def _curves(
         panel.plot(
             x, loss, style, color=colour, linewidth=width, label=label, marker="." if kind == "predictive" else ""
         )
-        if layout["control"] in _WITH_THE_OTHERS:  # with the bands of all controls one would see nothing but bands
+        # With the bands of all controls, or of two repetitions, one would see nothing but bands.
+        if layout["control"] in _WITH_THE_OTHERS and found["seeds"] > 2:
             panel.fill_between(x, loss - half, loss + half, color=colour, alpha=0.15, linewidth=0)
         if kind == "time" and "seconds_per_iteration_measured" in layout:
             every = max(1, len(axis) // 12)
@@ -118,17 +120,20 @@ def _of_servers(panels: Any, found: dict[str, Any], layouts: list[dict[str, Any]
 
 
 def _axes(panel: Any) -> None:
-    """Logarithmic, with few labels and none that overlap."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, ScalarFormatter
+    """Logarithmic, with few labels and none that overlap, as high as the curves: broader bands are cut off."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     panel.set_xscale("log")
-    low, high = panel.get_ylim()
-    if low > 0 and high / low > 8:
+    values = np.concatenate([np.asarray(line.get_ydata(), float) for line in panel.lines])
+    low, high = np.nanmin(values), np.nanmax(values)
+    if low > 0 and high / low > 5:
         panel.set_yscale("log")
+        panel.set_ylim(low / (high / low) ** _MARGIN, high * (high / low) ** _MARGIN)
         panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        panel.yaxis.set_major_formatter(ScalarFormatter())
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         panel.yaxis.set_minor_formatter(NullFormatter())
-    else:
+    elif high > low:
+        panel.set_ylim(low - _MARGIN * (high - low), high + _MARGIN * (high - low))
         panel.yaxis.set_major_locator(MaxNLocator(6))
     panel.grid(alpha=0.2, linewidth=0.5)
 
