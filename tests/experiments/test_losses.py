@@ -259,9 +259,13 @@ class TestCurves:
         )  # fmt: skip
         found = extent(layouts, records)
         for layout in layouts:
-            assert_allclose(found.averages(layout), [[3.0, (4 + 2 + 2 + 2) / 4]], rtol=1e-4)
+            assert_allclose(found.averages(layout), [[4.0, 3.0], [2.0, 2.0]], rtol=1e-4)
+            assert_allclose(found.current(layout), [[4.0, 2.0], [2.0, 2.0]])
         assert_allclose(found.predictive(layouts[1]), [-np.log([0.3, 0.5])])
-        assert_allclose(found.predictive(layouts[0])[0, 0], -np.log([0.2, 0.4]).mean())
+        assert_allclose(found.predictive(layouts[0]), -np.log([[0.2, 0.4], [0.4, 0.6]]))
+        one, two = found.pairs("predictive", *layouts)  # one row a repetition
+        assert_allclose(one, -np.log([[0.2, 0.4], [0.4, 0.6]]).mean(0)[None])
+        assert_allclose(two, [-np.log([0.3, 0.5])])
         one, two = (found.spread(layout)[0] for layout in layouts)
         assert two == pytest.approx(one / np.sqrt(2))
 
@@ -322,6 +326,21 @@ class TestStatements:
         }
         mean, half = statements.differences(few, many, extent([few, many], records, seeds=2), "current", 2)
         assert (mean, half) == (pytest.approx(-0.1), pytest.approx(0, abs=1e-9))
+
+    def test_differences_pair_the_chains_that_both_have(self):
+        """Two chains with one worker, one with two: the second start has no partner, and must not count."""
+        few, more, many = Layout(1, 1), Layout(2, 1), Layout(1, 2)
+        ends = {more: ([1.0, 8.0], [2.0, 9.0]), many: ([0.9], [1.9])}
+        records = {
+            chain: record([end, end], workers=layout.workers)
+            for layout, repetitions in ends.items()
+            for seed, row in enumerate(repetitions)
+            for chain, end in zip(layout.chains(seed, task="a9a", lr=0.01), row, strict=True)
+        }
+        found = extent([few, more, many], records, seeds=2)
+        mean, half = statements.differences(few, many, found, "current", 2)
+        assert (mean, half) == (pytest.approx(-0.1), pytest.approx(0, abs=1e-6))
+        assert found.current(few).shape == (4, 2)
 
     def test_steps_that_are_too_large_and_one_that_repairs(self):
         def row(lr, *above, diverged=(0, 0, 0)):

@@ -18,8 +18,9 @@ Records = Mapping[ChainName, ChainRecord]
 class Extent:
     """The chains of a figure, as far as they all have got: what its curves are made of.
 
-    *Servers.* Chains of different servers have the same law. So S servers are estimated over all subsets of S of the
-    chains that a repetition has of this W: the same expectation with far less noise, from the same gradients.
+    *Servers.* Chains of different servers have the same law and seeds of their own, as those of repetitions do. So each
+    of them is a run of one server, and S servers are estimated over all subsets of S of the chains that a repetition
+    has of this W: the same expectations with far less noise, from the same gradients.
 
     Args:
         task: what is sampled.
@@ -44,28 +45,41 @@ class Extent:
         return [self._records[name] for name in self._name(max(alike), seed)]
 
     def averages(self, layout: Layout) -> Array:
-        """φ̂ of each repetition, (R, places): by linearity the mean over subsets is that over all chains."""
-        return self._per_seed(layout, lambda chain: chain.average(self.task, self.iterations))
+        """φ̂ of each chain, (chains of all repetitions, places): its expectation is that of any number of servers."""
+        return self._of_chains("averages", self._every(layout))
 
     def current(self, layout: Layout) -> Array:
-        """φ of the current draw of each repetition, averaged over chains in the same way."""
-        return self._per_seed(layout, lambda chain: chain.loss[chain.places <= self.iterations])
+        """φ of the current draw of each chain, likewise."""
+        return self._of_chains("current", self._every(layout))
 
     def predictive(self, layout: Layout) -> Array:
-        """−(1/n) Σ_i log p̄_i of each repetition, (R, round places), with p̄ averaged over the draws of S chains.
+        """−(1/n) Σ_i log p̄_i with p̄ averaged over the draws of S chains, of each repetition; of one, of each chain.
 
         By Jensen's inequality it is below φ̂, and the more so the more the draws of one chain, or chains, disagree.
         """
-        rows = []
-        for seed in range(self.seeds):
-            chains = self.chains(layout, seed)
-            if any(chain.diverged for chain in chains):
-                rows.append(np.full(len(self.round_axis), np.nan))
-                continue
-            shares = [np.exp(c.log_predictive[c.kept <= self.iterations].astype(np.float64)) for c in chains]
-            subsets = combinations(shares, layout.servers)
-            rows.append(np.mean([-np.log(np.mean(each, axis=0)).mean(1) for each in subsets], axis=0))
-        return np.array(rows)
+        if layout.servers == 1:
+            return self._of_chains("predictive", self._every(layout))
+        return self._of_repetitions(layout)
+
+    def pairs(self, kind: str, first: Layout, second: Layout) -> tuple[Array, Array]:
+        """Curves of two layouts, row by row of what they share: start, noise and, in part, data, which then cancel.
+
+        Those are chains of the same repetition and number, as many as both have; where servers are averaged over,
+        repetitions.
+
+        Args:
+            kind: ``"averages"``, ``"current"`` or ``"predictive"``.
+            first: the one.
+            second: the other.
+        """
+        if kind == "predictive" and max(first.servers, second.servers) > 1:
+            return self._of_repetitions(first), self._of_repetitions(second)
+        count = min(len(self.chains(layout, 0)) for layout in (first, second))
+        one, other = (
+            [chain for seed in range(self.seeds) for chain in self.chains(layout, seed)[:count]]
+            for layout in (first, second)
+        )
+        return self._of_chains(kind, one), self._of_chains(kind, other)
 
     def spread(self, layout: Layout) -> tuple[float, float]:
         """Standard deviation of φ̂ at the end from one run to the next, and its relative standard error.
@@ -97,19 +111,39 @@ class Extent:
     def _end(self, chain: ChainRecord) -> float:
         return float("nan") if chain.diverged else float(chain.average(self.task, self.iterations)[-1])
 
-    def _per_seed(self, layout: Layout, curve: Callable[[ChainRecord], Array]) -> Array:
-        def padded(chain: ChainRecord) -> Array:
-            common = np.isin(chain.places[chain.places <= self.iterations], self.axis)
-            values = np.asarray(curve(chain), np.float64)[common]
-            return np.concatenate([values, np.full(len(self.axis) - len(values), np.nan)])
+    def _every(self, layout: Layout) -> list[ChainRecord]:
+        return [chain for seed in range(self.seeds) for chain in self.chains(layout, seed)]
 
-        return np.array([
-            np.mean([padded(chain) for chain in self.chains(layout, seed)], axis=0) for seed in range(self.seeds)
-        ])  # fmt: skip
+    def _of_chains(self, kind: str, chains: list[ChainRecord]) -> Array:
+        """One row a chain, NaN where it has diverged."""
+        axis = self.round_axis if kind == "predictive" else self.axis
+
+        def curve(chain: ChainRecord) -> Array:
+            if kind == "predictive":
+                return np.empty(0) if chain.diverged else chain.predictive_loss(self.iterations)
+            here = chain.places <= self.iterations
+            values = chain.average(self.task, self.iterations) if kind == "averages" else chain.loss[here]
+            return np.asarray(values, np.float64)[np.isin(chain.places[here], self.axis)]
+
+        found = [curve(chain) for chain in chains]
+        return np.array([np.concatenate([row, np.full(len(axis) - len(row), np.nan)]) for row in found])
+
+    def _of_repetitions(self, layout: Layout) -> Array:
+        """The loss of averaged predictions of S servers, the mean over subsets of chains; one row a repetition."""
+        rows = []
+        for seed in range(self.seeds):
+            chains = self.chains(layout, seed)
+            if any(chain.diverged for chain in chains):
+                rows.append(np.full(len(self.round_axis), np.nan))
+                continue
+            shares = [np.exp(c.log_predictive[c.kept <= self.iterations].astype(np.float64)) for c in chains]
+            subsets = combinations(shares, layout.servers)
+            rows.append(np.mean([-np.log(np.mean(each, axis=0)).mean(1) for each in subsets], axis=0))
+        return np.array(rows)
 
 
 def summary(values: Array, level: float = 0.95) -> tuple[Array, Array]:
-    """Mean over the repetitions, and half the width of its interval by Student's t; NaN for one repetition."""
+    """Mean over the rows, and half the width of its interval by Student's t; NaN for one row."""
     from scipy.stats import t as student
 
     count = values.shape[0]
@@ -119,12 +153,12 @@ def summary(values: Array, level: float = 0.95) -> tuple[Array, Array]:
 
 
 def speedups(axis: Array, first: float, one: Array, many: Array) -> Array:
-    """L̄ in which one worker gets to its final φ̂, over that in which W do; one number a repetition, NaN if never.
+    """L̄ in which one worker gets to its final φ̂, over that in which W do; one number a row, NaN if never.
 
     Args:
         axis: L̄ of the curves.
         first: φ(θ_0), where all begin.
-        one: φ̂ of one worker, (R, places).
+        one: φ̂ of one worker, (rows, places).
         many: φ̂ of W workers.
     """
     start, found = np.concatenate([[0], axis]), []

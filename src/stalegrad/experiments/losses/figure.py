@@ -191,19 +191,19 @@ def _numbers(
     shown = np.unique(np.geomspace(1, len(extent.axis), _SHOWN).astype(int)) - 1
     axis = extent.axis[shown]
     first = extent.chains(layouts[0], 0)[0].first
-    baseline = extent.averages(layouts[0])
     rows = []
     for layout in layouts:
         every = [chain for seed in range(extent.seeds) for chain in extent.chains(layout, seed)]
         rate = cluster_rate(task.machine, layout, size)
-        averages = extent.averages(layout)
         row: dict[str, Any] = {**asdict(layout), "name": str(layout)}
         for kind, values, at in (
-            ("average", averages, shown), ("current", extent.current(layout), shown),
+            ("average", extent.averages(layout), shown), ("current", extent.current(layout), shown),
             ("predictive", extent.predictive(layout), slice(None)),
         ):  # fmt: skip
             mean, half = summary(values)
-            row[kind] = {"loss": mean[at].tolist(), "half_width": half[at].tolist(), "ends": values[:, -1].tolist()}
+            row[kind] = {"loss": mean[at].tolist(), "half_width": half[at].tolist()}
+            if layout.servers == 1:  # more servers are made of the same chains
+                row[kind]["ends"] = values[:, -1].tolist()
         spread, spread_error = extent.spread(layout)
         row |= {
             "spread": spread, "spread_error": spread_error,
@@ -215,7 +215,7 @@ def _numbers(
             "seconds_per_iteration": layout.workers / rate,
         }  # fmt: skip
         if layout.servers == 1 and not layout.control:
-            found = speedups(extent.axis, first, baseline, averages)
+            found = speedups(extent.axis, first, *extent.pairs("averages", layouts[0], layout))
             mean, half = summary(np.log(found)[:, None])
             row["iteration_speedup"] = [float(np.exp(mean[0] + side * half[0])) for side in (0, -1, 1)]
             if measured and layout.workers <= len(measured["updates_per_second"]):

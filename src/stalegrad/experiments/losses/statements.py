@@ -1,11 +1,9 @@
 """The paper's statements about figures 3 and 4, each with what the chains at hand say about it."""
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
-from stalegrad._internal.types import Array
 from stalegrad.experiments.losses.curves import Extent, summary
 from stalegrad.experiments.losses.layouts import Layout
 from stalegrad.experiments.verdicts import CANNOT_TELL, DOES_NOT, Verdict, all_of, below
@@ -39,14 +37,14 @@ def statements(layouts: list[Layout], extent: Extent) -> list[Verdict]:
 def differences(
     first: Layout, second: Layout, extent: Extent, kind: str, place: int, level: float = 0.95
 ) -> tuple[float, float]:
-    """How much the second's loss is above the first's after so many iterations, repetition by repetition.
+    """How much the second's loss is above the first's after so many iterations, and half the width of its interval.
 
-    Returns the mean and half the width of its interval: what repetitions share, such as the start, cancels.
+    By pairs (:meth:`Extent.pairs`): what they share, such as the start, cancels.
     """
-    curve: Callable[[Layout], Array] = getattr(extent, kind)
+    one, other = extent.pairs(kind, first, second)
     axis = extent.round_axis if kind == "predictive" else extent.axis
     at = int(np.flatnonzero(axis == place)[0]) if place in axis else len(axis) - 1
-    mean, half = summary((curve(second) - curve(first))[:, at], level)
+    mean, half = summary((other - one)[:, at], level)
     return float(mean), float(half)
 
 
