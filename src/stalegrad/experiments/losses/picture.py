@@ -68,8 +68,8 @@ def _row(panels: Any, found: dict[str, Any], title: str, layouts: list[dict[str,
         _of_servers(panels[2:], found, plain, colours)
     measured = any("seconds_per_iteration_measured" in layout for layout in layouts)
     if measured:
-        panels[1].plot([], [], "o", color="0.3", mfc="none", markersize=4, label="measured on this machine")
-        panels[1].legend(frameon=False, fontsize=8)
+        circles = panels[1].plot([], [], "o", color="0.3", mfc="none", markersize=4, label="measured on this machine")
+        panels[1].legend(handles=circles, frameon=False, fontsize=8)
     panels[0].legend(frameon=False, fontsize=7.5, ncols=2 if len(layouts) > 5 else 1)
     for panel in panels:
         if panel.get_xlabel() != "servers":
