@@ -59,7 +59,7 @@ def _falls(layouts: list[Layout], extent: Extent, kind: str, place: int, what: s
         f"{getattr(first, what)}→{getattr(second, what)}: {_interval(mean, half)}"
         for first, second, mean, half in parts
     )
-    workers = "" if what == "workers" else f" with {layouts[0].workers} workers each"
+    workers = "" if what == "workers" else f" with {_each(layouts[0])}"
     return Verdict(
         f"Loss ({KINDS[kind]}) falls with {what} ({', '.join(map(str, counts))}{workers}) at L̄ = {place:,}",
         all_of([below(mean, half) for *_, mean, half in parts]), steps,
@@ -83,7 +83,7 @@ def _same_expectation(layouts: list[Layout], extent: Extent) -> Verdict:
     mean, half = summary(extent.averages(layouts[0])[:, -1])
     counts = ", ".join(str(layout.servers) for layout in layouts)
     return Verdict(
-        f"Loss (φ̂) falls with servers ({counts} with {layouts[0].workers} workers each)",
+        f"Loss (φ̂) falls with servers ({counts} with {_each(layouts[0])})",
         DOES_NOT,
         f"the chains of all servers have one law, so φ̂ = {mean:.5f} ± {half:.5f} is expected for every S",
     )
@@ -95,7 +95,7 @@ def _spread(layouts: list[Layout], extent: Extent) -> Verdict:
     ratio, low, high = extent.spread_ratio(most)
     text = ", ".join(f"{layout.servers}: {extent.spread(layout)[0]:.2g}" for layout in layouts)
     return Verdict(
-        f"The variance of φ̂ from run to run falls with servers ({most.workers} workers each)",
+        f"The variance of φ̂ from run to run falls with servers ({_each(most)})",
         below(ratio, high - ratio, 1.0) if high == high else CANNOT_TELL,
         f"{most.servers} servers have {ratio:.2f} ({low:.2f}–{high:.2f}) of the variance of one, where 1/S is "
         f"{1 / most.servers:.2f}; standard deviations {text}",
@@ -109,6 +109,10 @@ def _staleness_costs(layout: Layout, extent: Extent) -> Verdict:
         f"Staleness raises φ̂ of {layout.workers} workers: against one worker with as many updates and the same steps",
         below(-mean, half), f"difference {_interval(mean, half)}",
     )  # fmt: skip
+
+
+def _each(layout: Layout) -> str:
+    return f"{layout.workers} worker{'s' if layout.workers > 1 else ''} each"
 
 
 def _interval(mean: float, half: float) -> str:
