@@ -287,7 +287,20 @@ class TestCurves:
         (chain,) = layout.chains(0, task="a9a", lr=0.01)
         found = extent([layout], {chain: record([4.0], at=(1,), diverged="at 3")})
         assert_allclose(found.averages(layout), [[4.0, np.nan]])
-        assert np.isnan(found.predictive(layout)).all()
+        assert_allclose(found.predictive(layout), [[-np.log(0.5), np.nan]])
+        assert np.isnan(found.spread_ratio(layout)).all()
+
+    def test_a_chain_that_diverges_later_is_sound_before(self):
+        """Its last losses are no part of curves: one is above that of the start, 9, and stays there."""
+        layout = Layout(1, 1)
+        (chain,) = layout.chains(0, task="a9a", lr=0.01)
+        one = record([4.0, 2.0, 50.0], at=(1, 2, 3), predictive=((0.5,), (0.4,)), kept=(1, 2), diverged="at 3")
+        before, after = (extent([layout], {chain: one}, iterations=end) for end in (2, 3))
+        assert_allclose(before.averages(layout), [[4.0, 3.0]], rtol=1e-4)
+        assert_allclose(before.predictive(layout), -np.log([[0.5, 0.4]]))
+        assert_allclose(after.averages(layout), [[4.0, 3.0, np.nan]], rtol=1e-4)
+        assert_allclose(after.current(layout), [[4.0, 2.0, np.nan]])
+        assert [one.lost(end) for end in (2, 3, 9)] == [False, True, True]
 
     def test_the_band_is_students_interval(self):
         mean, half = curves.summary(np.array([[1.0], [2.0], [3.0]]))
@@ -341,6 +354,25 @@ class TestStatements:
         mean, half = statements.differences(few, many, found, "current", 2)
         assert (mean, half) == (pytest.approx(-0.1), pytest.approx(0, abs=1e-6))
         assert found.current(few).shape == (4, 2)
+
+    def test_what_diverges_has_no_lower_loss(self):
+        few, many = Layout(1, 1), Layout(1, 2)
+        records = {
+            chain: record([2.0 / layout.workers] * 2, workers=layout.workers)
+            for layout in (few, many)
+            for seed in range(3)
+            for chain in layout.chains(seed, task="a9a", lr=0.01)
+        }
+
+        def of_the_draw():
+            found = statements.statements([few, many], extent([few, many], records, seeds=3))
+            return next(each for each in found if "current draw" in each.statement)
+
+        assert of_the_draw().outcome == "holds"
+        (lost,) = many.chains(1, task="a9a", lr=0.01)
+        records[lost] = record([1.0], at=(1,), workers=2, diverged="at 3")
+        assert of_the_draw().outcome == "does not hold"
+        assert "1 of 3 chains with 2 workers diverged" in of_the_draw().evidence
 
     def test_steps_that_are_too_large_and_one_that_repairs(self):
         def row(lr, *above, diverged=(0, 0, 0)):

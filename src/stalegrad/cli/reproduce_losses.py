@@ -140,10 +140,9 @@ def _losses(found: dict[str, Any]) -> Table:
         table.add_row(
             row["name"],
             f"{row['staleness_mean']:.1f}",
-            f"{row['average']['loss'][-1]:.5f}",
+            f"{row['diverged']} diverged" if row["diverged"] else f"{row['average']['loss'][-1]:.5f}",
             "" if half != half else f"{half:.5f}",
-            f"{row['current']['loss'][-1]:.5f}",
-            f"{row['predictive']['loss'][-1]:.5f}",
+            *("" if row["diverged"] else f"{row[kind]['loss'][-1]:.5f}" for kind in ("current", "predictive")),
             f"{found['iterations'] * row['seconds_per_iteration']:,.0f} s",
             "" if speedup is None or speedup[0] != speedup[0] else _ratio(*speedup),
         )

@@ -49,6 +49,16 @@ class ChainRecord:
         """Whether it has come to its end by diverging."""
         return "diverged" in self.facts
 
+    def lost(self, iterations: int) -> bool:
+        """Whether it has diverged on the way to L̄ = ``iterations``."""
+        return self.diverged and self.iterations <= iterations
+
+    @property
+    def sound(self) -> int:
+        """L̄ after which φ was never again below that of the start, as at the end of a chain that diverges."""
+        below = np.flatnonzero(self.loss <= self.first)
+        return int(self.places[below[-1]]) if below.size else 0
+
     def has(self, task: Task, iterations: int) -> bool:
         """Whether nothing more is to be computed up to there."""
         return (self.diverged or self.iterations >= iterations) and self.is_fine(task)
@@ -63,7 +73,7 @@ class ChainRecord:
 
     def grid_error(self, task: Task, iterations: int) -> float:
         """By how much φ̂ at the end depends on how often φ was looked at."""
-        return float("nan") if self.diverged else grid_error(*self._evaluated(task, iterations))
+        return float("nan") if self.lost(iterations) else grid_error(*self._evaluated(task, iterations))
 
     def predictive_loss(self, iterations: int) -> Array:
         """−(1/n) Σ_i log p̄_i at the round numbers up to ``iterations``."""

@@ -44,13 +44,17 @@ class Extent:
         alike = [each for each in self._layouts if (each.workers, each.control) == (layout.workers, layout.control)]
         return [self._records[name] for name in self._name(max(alike), seed)]
 
+    def every(self, layout: Layout) -> list[ChainRecord]:
+        """The same of all repetitions."""
+        return [chain for seed in range(self.seeds) for chain in self.chains(layout, seed)]
+
     def averages(self, layout: Layout) -> Array:
         """φ̂ of each chain, (chains of all repetitions, places): its expectation is that of any number of servers."""
-        return self._of_chains("averages", self._every(layout))
+        return self._of_chains("averages", self.every(layout))
 
     def current(self, layout: Layout) -> Array:
         """φ of the current draw of each chain, likewise."""
-        return self._of_chains("current", self._every(layout))
+        return self._of_chains("current", self.every(layout))
 
     def predictive(self, layout: Layout) -> Array:
         """−(1/n) Σ_i log p̄_i with p̄ averaged over the draws of S chains, of each repetition; of one, of each chain.
@@ -58,7 +62,7 @@ class Extent:
         By Jensen's inequality it is below φ̂, and the more so the more the draws of one chain, or chains, disagree.
         """
         if layout.servers == 1:
-            return self._of_chains("predictive", self._every(layout))
+            return self._of_chains("predictive", self.every(layout))
         return self._of_repetitions(layout)
 
     def pairs(self, kind: str, first: Layout, second: Layout) -> tuple[Array, Array]:
@@ -109,21 +113,19 @@ class Extent:
         return ratio, low, high
 
     def _end(self, chain: ChainRecord) -> float:
-        return float("nan") if chain.diverged else float(chain.average(self.task, self.iterations)[-1])
-
-    def _every(self, layout: Layout) -> list[ChainRecord]:
-        return [chain for seed in range(self.seeds) for chain in self.chains(layout, seed)]
+        return float("nan") if chain.lost(self.iterations) else float(chain.average(self.task, self.iterations)[-1])
 
     def _of_chains(self, kind: str, chains: list[ChainRecord]) -> Array:
-        """One row a chain, NaN where it has diverged."""
+        """One row a chain, NaN from where it diverges."""
         axis = self.round_axis if kind == "predictive" else self.axis
 
         def curve(chain: ChainRecord) -> Array:
+            last = chain.sound if chain.lost(self.iterations) else self.iterations
             if kind == "predictive":
-                return np.empty(0) if chain.diverged else chain.predictive_loss(self.iterations)
-            here = chain.places <= self.iterations
-            values = chain.average(self.task, self.iterations) if kind == "averages" else chain.loss[here]
-            return np.asarray(values, np.float64)[np.isin(chain.places[here], self.axis)]
+                return chain.predictive_loss(last)
+            values = chain.average(self.task, self.iterations) if kind == "averages" else chain.loss
+            here = chain.places <= last
+            return np.asarray(values, np.float64)[: here.sum()][np.isin(chain.places[here], self.axis)]
 
         found = [curve(chain) for chain in chains]
         return np.array([np.concatenate([row, np.full(len(axis) - len(row), np.nan)]) for row in found])
@@ -133,7 +135,7 @@ class Extent:
         rows = []
         for seed in range(self.seeds):
             chains = self.chains(layout, seed)
-            if any(chain.diverged for chain in chains):
+            if any(chain.lost(self.iterations) for chain in chains):
                 rows.append(np.full(len(self.round_axis), np.nan))
                 continue
             shares = [np.exp(c.log_predictive[c.kept <= self.iterations].astype(np.float64)) for c in chains]

@@ -193,7 +193,7 @@ def _numbers(
     first = extent.chains(layouts[0], 0)[0].first
     rows = []
     for layout in layouts:
-        every = [chain for seed in range(extent.seeds) for chain in extent.chains(layout, seed)]
+        every = extent.every(layout)
         rate = cluster_rate(task.machine, layout, size)
         row: dict[str, Any] = {**asdict(layout), "name": str(layout)}
         for kind, values, at in (
@@ -207,8 +207,11 @@ def _numbers(
         spread, spread_error = extent.spread(layout)
         row |= {
             "spread": spread, "spread_error": spread_error,
-            "diverged": sum(chain.diverged for chain in every),
-            "grid_error": max(chain.grid_error(task, extent.iterations) for chain in every),
+            "diverged": sum(chain.lost(extent.iterations) for chain in every),
+            "grid_error": max(
+                (chain.grid_error(task, extent.iterations) for chain in every if not chain.lost(extent.iterations)),
+                default=float("nan"),
+            ),
             "whole_test_loss": float(np.mean([_over_all_test_data(chain, extent.iterations) for chain in every])),
             "staleness_mean": float(np.mean([chain.facts.get("staleness_mean", np.nan) for chain in every])),
             "updates_per_second": rate,

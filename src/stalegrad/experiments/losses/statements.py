@@ -49,7 +49,7 @@ def differences(
 
 
 def _falls(layouts: list[Layout], extent: Extent, kind: str, place: int, what: str) -> Verdict:
-    """More workers, or servers, have a lower loss: all steps together, at 95 %."""
+    """More workers, or servers, have a lower loss: all steps together, at 95 %. What diverges has none."""
     level = 1 - 0.05 / (len(layouts) - 1)
     parts = [
         (first, second, *differences(first, second, extent, kind, place, level)) for first, second in pairwise(layouts)
@@ -60,9 +60,14 @@ def _falls(layouts: list[Layout], extent: Extent, kind: str, place: int, what: s
         for first, second, mean, half in parts
     )
     workers = "" if what == "workers" else f" with {_each(layouts[0])}"
+    outcomes = [below(mean, half) for *_, mean, half in parts]
+    for layout in layouts:
+        if count := sum(chain.lost(place) for chain in extent.every(layout)):
+            outcomes.append(DOES_NOT)
+            steps += f"; {count} of {len(extent.every(layout))} chains with {layout.workers} workers diverged"
     return Verdict(
         f"Loss ({KINDS[kind]}) falls with {what} ({', '.join(map(str, counts))}{workers}) at L̄ = {place:,}",
-        all_of([below(mean, half) for *_, mean, half in parts]), steps,
+        all_of(outcomes), steps,
     )  # fmt: skip
 
 
