@@ -496,6 +496,15 @@ class TestCommands:
         assert "the whole experiment" in " ".join(outcome.output.split())
         assert "does not hold" in outcome.output
 
+    def test_chains_that_diverged_have_no_finite_loss(self, small, tmp_path):
+        command = ["reproduce", "fig3", "--dataset", "a9a", "--out", str(tmp_path), "--processes", "1"]
+        outcome = CliRunner().invoke(cli.app, [*command, "--iterations", "60", "--seeds", "2", "--lr", "3000"])
+        assert outcome.exit_code == 0, outcome.output
+        assert "∞" in outcome.output
+        assert "diverged" in outcome.output
+        assert "does not hold" in outcome.output
+        assert (tmp_path / "fig3.png").stat().st_size > 10_000
+
     def test_what_a_budget_leaves_out_is_said(self, small, tmp_path):
         command = ["reproduce", "fig3", "--dataset", "a9a", "--budget", "0", "--processes", "1", "--out", str(tmp_path)]
         outcome = CliRunner().invoke(cli.app, command)

@@ -140,13 +140,18 @@ def _losses(found: dict[str, Any]) -> Table:
         table.add_row(
             row["name"],
             f"{row['staleness_mean']:.1f}",
-            f"{row['diverged']} diverged" if row["diverged"] else f"{row['average']['loss'][-1]:.5f}",
+            _loss(row, "average"),
             "" if half != half else f"{half:.5f}",
-            *("" if row["diverged"] else f"{row[kind]['loss'][-1]:.5f}" for kind in ("current", "predictive")),
+            _loss(row, "current"),
+            _loss(row, "predictive"),
             f"{found['iterations'] * row['seconds_per_iteration']:,.0f} s",
             "" if speedup is None or speedup[0] != speedup[0] else _ratio(*speedup),
         )
     return table
+
+
+def _loss(row: dict[str, Any], kind: str) -> str:
+    return "∞" if row["diverged"] else f"{row[kind]['loss'][-1]:.5f}"
 
 
 def _ratio(middle: float, low: float, high: float) -> str:

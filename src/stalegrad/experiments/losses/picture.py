@@ -125,7 +125,8 @@ def _axes(panel: Any) -> None:
 
     panel.set_xscale("log")
     values = np.concatenate([np.asarray(line.get_ydata(), float) for line in panel.lines])
-    low, high = np.nanmin(values), np.nanmax(values)
+    values = values[np.isfinite(values)]
+    low, high = (values.min(), values.max()) if values.size else (0.0, 0.0)  # all have diverged at once
     if low > 0 and high / low > 5:
         panel.set_yscale("log")
         panel.set_ylim(low / (high / low) ** _MARGIN, high * (high / low) ** _MARGIN)

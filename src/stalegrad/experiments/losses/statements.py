@@ -121,4 +121,6 @@ def _each(layout: Layout) -> str:
 
 
 def _interval(mean: float, half: float) -> str:
+    if mean != mean:
+        return "no difference of what diverged"
     return f"{mean:+.2g}" + ("" if half != half else f" ± {half:.2g}")

@@ -142,6 +142,10 @@ class LogisticModel(Model):
 
     def log_likelihoods(self, thetas: Array) -> Array:
         """The same of many θ at once, in float32."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of a chain that diverges
+            return self._of_margins(thetas)
+
+    def _of_margins(self, thetas: Array) -> Array:
         margins = self._sparse @ np.ascontiguousarray(thetas[:, :-1].T, np.float32) + thetas[:, -1].astype(np.float32)
         margins *= self._signs.astype(np.float32)[:, None]
         return np.asarray((np.minimum(margins, 0) - np.log1p(np.exp(-np.abs(margins)))).T)
