@@ -410,9 +410,11 @@ class TestLayouts:
     def test_a_figure_is_as_long_as_two_repetitions_of_all_its_layouts(self):
         layouts, goals = [Layout(1, 1)], [Goal(5000, 3)]
 
-        def reached(*lengths):
+        def reached(*lengths, **lost):
             records = {
-                layouts[0].chains(seed, task="a9a", lr=0.1)[0]: record([1.0], at=(length,))
+                layouts[0].chains(seed, task="a9a", lr=0.1)[0]: record(
+                    [1.0], at=(length,), **(lost if seed == 1 else {})
+                )
                 for seed, length in enumerate(lengths)
             }
             return figure._reached(
@@ -424,6 +426,9 @@ class TestLayouts:
         assert reached(5000, 2000) == (2000, 2)
         assert reached(730) == (500, 1)
         assert reached() is None
+        assert reached(9000, 9000, 9000) == (5000, 3)  # chains of a longer figure
+        assert reached(9000, 7000, 9000, diverged="at 7,000") == (5000, 3)
+        assert reached(5000, 70, 5000, diverged="at 70") == (5000, 3)
 
 
 class TestCluster:

@@ -155,7 +155,7 @@ def _reached(
         names = [name for layout in layouts for name in chains(layout, seed)]
         if any(name not in records for name in names):
             break
-        ends.append(min(most if records[name].diverged else records[name].iterations for name in names))
+        ends.append(min([most, *(records[name].iterations for name in names if not records[name].diverged)]))
     here = [max((each for each in [*rounded(end), *([end] if end == most else [])]), default=0) for end in ends]
     if not here or not max(here):
         return None
