@@ -30,6 +30,7 @@ from stalegrad.experiments.losses.chain_run import Files, lengthen
 from stalegrad.experiments.losses.cluster import cluster_rate
 from stalegrad.experiments.losses.evaluation import grid_error, places, refuse_unless_a_place, running_average
 from stalegrad.experiments.losses.layouts import FIGURES, Goal, Layout, with_controls
+from stalegrad.experiments.losses.reached import ends_of_repetitions, longer_alone, most_repeated
 from stalegrad.experiments.losses.together import draw_together
 from stalegrad.experiments.losses.worker_momentum import WorkerMomentum
 from stalegrad.protocol.architectures.base import Place
@@ -38,6 +39,7 @@ from stalegrad.protocol.chain import Each
 pytestmark = pytest.mark.long
 
 LENGTH = 60
+KINDS = ("datasets", "longest")
 
 
 def logistic_model(rows):
@@ -407,28 +409,38 @@ class TestLayouts:
         chains = [each for seed in range(3) for each in Layout(7, 2).chains(seed, task="a9a", lr=0.1)]
         assert len({each.run_seed for each in chains}) == 21
 
-    def test_a_figure_is_as_long_as_two_repetitions_of_all_its_layouts(self):
+
+class TestReached:
+    """How much of a figure is shown, of chains that are so long."""
+
+    def ends(self, *lengths, **lost):
         layouts, goals = [Layout(1, 1)], [Goal(5000, 3)]
+        records = {
+            layouts[0].chains(seed, task="a9a", lr=0.1)[0]: record([1.0], at=(length,), **(lost if seed == 1 else {}))
+            for seed, length in enumerate(lengths)
+        }
+        return ends_of_repetitions(
+            layouts, records, goals, lambda layout, seed: layout.chains(seed, task="a9a", lr=0.1)
+        )
 
-        def reached(*lengths, **lost):
-            records = {
-                layouts[0].chains(seed, task="a9a", lr=0.1)[0]: record(
-                    [1.0], at=(length,), **(lost if seed == 1 else {})
-                )
-                for seed, length in enumerate(lengths)
-            }
-            return figure._reached(
-                layouts, records, goals, lambda layout, seed: layout.chains(seed, task="a9a", lr=0.1)
-            )
+    def test_a_figure_is_as_long_as_two_repetitions_of_all_its_layouts(self):
+        assert most_repeated(self.ends(5000, 5000, 5000)) == (5000, 3)
+        assert most_repeated(self.ends(5000, 1400, 1100)) == (1000, 3)
+        assert most_repeated(self.ends(5000, 2000)) == (2000, 2)
+        assert most_repeated(self.ends(730)) == (500, 1)
+        assert most_repeated(self.ends()) is None
+        assert most_repeated(self.ends(9000, 9000, 9000)) == (5000, 3)  # chains of a longer figure
 
-        assert reached(5000, 5000, 5000) == (5000, 3)
-        assert reached(5000, 1400, 1100) == (1000, 3)
-        assert reached(5000, 2000) == (2000, 2)
-        assert reached(730) == (500, 1)
-        assert reached() is None
-        assert reached(9000, 9000, 9000) == (5000, 3)  # chains of a longer figure
-        assert reached(9000, 7000, 9000, diverged="at 7,000") == (5000, 3)
-        assert reached(5000, 70, 5000, diverged="at 70") == (5000, 3)
+    def test_what_diverged_is_as_long_as_it_gets(self):
+        assert most_repeated(self.ends(9000, 7000, 9000, diverged="at 7,000")) == (5000, 3)
+        assert most_repeated(self.ends(5000, 70, 5000, diverged="at 70")) == (5000, 3)
+
+    def test_what_the_first_repetition_has_beyond_is_shown_alone(self):
+        assert longer_alone(self.ends(5000, 1400, 1100)) == (5000, 1)
+        assert longer_alone(self.ends(5000, 5000, 5000)) is None
+        assert longer_alone(self.ends(1400, 5000, 5000)) is None  # one from which to read would be another seed's
+        assert longer_alone(self.ends(730)) is None
+        assert longer_alone(self.ends()) is None
 
 
 class TestCluster:
@@ -462,6 +474,20 @@ class TestEndToEnd:
         nothing = figure.reproduce("fig4", tmp_path, ["a9a"], wanted, processes=1, deadline=0.0)
         assert nothing["datasets"] == {}
         assert figure.reproduce("fig4", tmp_path, ["a9a"], wanted, processes=1)["datasets"]["a9a"]["seeds"] == 2
+
+    def test_what_one_repetition_has_beyond_the_others_has_a_picture_of_its_own(self, small, tmp_path):
+        for iterations, seeds in ((20, 2), (60, 1)):
+            figure.reproduce("fig4", tmp_path, ["a9a"], figure.Wanted(iterations, seeds), processes=1)
+        assert not (tmp_path / "fig4-longest.png").exists()
+        numbers = figure.reproduce("fig4", tmp_path, ["a9a"], figure.Wanted(60, 2), processes=1, deadline=0.0)
+        extents = [(numbers[kind]["a9a"]["iterations"], numbers[kind]["a9a"]["seeds"]) for kind in KINDS]
+        assert extents == [(20, 2), (60, 1)]
+        assert all(path.stat().st_size > 10_000 for path in figure.pictures("fig4", tmp_path))
+        command = ["reproduce", "fig4", "--dataset", "a9a", "--budget", "0", "--out", str(tmp_path), "--processes", "1"]
+        printed = CliRunner().invoke(cli.app, [*command, "--iterations", "60", "--seeds", "2"]).output
+        assert "after 20 iterations" in printed
+        assert "after 60 iterations" in printed
+        assert "fig4-longest.png" in "".join(printed.split())
 
     def test_iterations_must_be_a_place(self, small, tmp_path):
         tasks.TASKS["a9a"] = replace(tasks.TASKS["a9a"], density=5)

@@ -122,13 +122,14 @@ def make_figure(name: str, out: Path, names: list[str], wanted: Any, deadline: f
     out.mkdir(parents=True, exist_ok=True)
     with progress_bar() as report:
         numbers = figure.reproduce(name, out, names, wanted, deadline=deadline, report=report, **options)
-    for found in numbers["datasets"].values():
+    for found in (*numbers["datasets"].values(), *numbers["longest"].values()):
         console.print(_losses(found))
         _print_extent(found)
         print_verdicts(found["verdicts"])
     if left := [each for each in names if each not in numbers["datasets"]]:
         console.print(f"Not one repetition was finished of: {', '.join(left)}. The same command goes on with them.")
-    written(out / f"{name}.json", *([out / f"{name}.png"] if numbers["datasets"] else []))
+    drawn = zip(("datasets", "longest"), figure.pictures(name, out), strict=True)
+    written(out / f"{name}.json", *(path for kind, path in drawn if numbers[kind]))
 
 
 def _losses(found: dict[str, Any]) -> Table:

@@ -34,9 +34,10 @@ from stalegrad.experiments.losses.chain_folder import ChainFolder
 from stalegrad.experiments.losses.chain_record import ChainRecord
 from stalegrad.experiments.losses.cluster import cluster_rate
 from stalegrad.experiments.losses.curves import Extent, Records, speedups, summary
-from stalegrad.experiments.losses.evaluation import refuse_unless_a_place, rounded
+from stalegrad.experiments.losses.evaluation import refuse_unless_a_place
 from stalegrad.experiments.losses.layouts import FIGURES, GOALS, Goal, Layout, with_controls
 from stalegrad.experiments.losses.picture import draw
+from stalegrad.experiments.losses.reached import ends_of_repetitions, longer_alone, most_repeated
 from stalegrad.experiments.losses.statements import statements
 from stalegrad.experiments.losses.tasks import LOOKED_AT, TASKS, Task, model_of
 from stalegrad.experiments.times import measure_times, time_step
@@ -96,7 +97,10 @@ def reproduce(
     measure: bool = False,
     report: Report = lambda what, share: None,
 ) -> dict[str, Any]:
-    """Execute what is missing in ``out``, and write the figure's JSON and picture there.
+    """Execute what is missing in ``out``, and write the figure's JSON and pictures there.
+
+    Under ``"datasets"`` is what two repetitions and more have; under ``"longest"``, with a picture of its own, what the
+    first has beyond that.
 
     Args:
         figure: ``"fig3"``, ``"fig4"`` or ``"supplement"``.
@@ -108,7 +112,8 @@ def reproduce(
         measure: time this machine's own worker processes, for which it should have nothing else to do.
         report: called with what is being done and the share that is done.
     """
-    wanted, found = wanted or Wanted(), {}
+    wanted = wanted or Wanted()
+    found, longest = dict[str, Any](), dict[str, Any]()
     begun = time.time()
     for position, name in enumerate(names):
         left = (deadline - time.time()) / (len(names) - position)  # what one data set leaves, the others have
@@ -125,43 +130,32 @@ def reproduce(
         records = folder.find(
             chain for layout in layouts for r in range(max(goal.seeds for goal in goals)) for chain in chains(layout, r)
         )
-        reached = _reached(layouts, records, goals, chains)
-        if reached is None:
-            continue
-        extent = Extent(task, layouts, records, *reached, chains)
-        found[name] = {
-            **_numbers(task, layouts, extent, wanted, _measured(out / f"times-{name}.json", task, measure)),
-            "goals": [list(goal) for goal in goals],
-            "core_seconds": sum(
-                record.facts["seconds"] for name, record in records.items() if name.seed < reached.seeds
-            ),
-        }
+        measured = _measured(out / f"times-{name}.json", task, measure)
+        ends = ends_of_repetitions(layouts, records, goals, chains)
+        for into, reached in ((found, most_repeated(ends)), (longest, longer_alone(ends))):
+            if reached is not None:
+                extent = Extent(task, layouts, records, *reached, chains)
+                into[name] = {
+                    **_numbers(task, layouts, extent, wanted, measured),
+                    "goals": [list(goal) for goal in goals],
+                    "core_seconds": sum(
+                        record.facts["seconds"] for chain, record in records.items() if chain.seed < reached.seeds
+                    ),
+                }
     numbers = {
-        "figure": figure, "stalegrad": VERSION, "datasets": found, "seconds": round(time.time() - begun, 1),
+        "figure": figure, "stalegrad": VERSION, "datasets": found, "longest": longest,
+        "seconds": round(time.time() - begun, 1),
     }  # fmt: skip
     write_numbers(out / f"{figure}.json", numbers)
-    if found:
-        draw(numbers, out / f"{figure}.png")
+    for datasets, path in zip((found, longest), pictures(figure, out), strict=True):
+        if datasets:
+            draw({"datasets": datasets}, path)
     return numbers
 
 
-def _reached(
-    layouts: list[Layout], records: Records, goals: list[Goal], chains: Callable[[Layout, int], list[ChainName]]
-) -> Goal | None:
-    """The longest L̄ that two repetitions have of all layouts, and how many have it; one where two have nothing."""
-    most = max(goal.iterations for goal in goals)
-    ends = []
-    for seed in range(max(goal.seeds for goal in goals)):
-        names = [name for layout in layouts for name in chains(layout, seed)]
-        if any(name not in records for name in names):
-            break
-        ends.append(min([most, *(records[name].iterations for name in names if not records[name].diverged)]))
-    here = [max((each for each in [*rounded(end), *([end] if end == most else [])]), default=0) for end in ends]
-    if not here or not max(here):
-        return None
-    best = sorted(here, reverse=True)[min(1, len(here) - 1)]
-    count = next((k for k, each in enumerate(here) if each < best), len(here))
-    return Goal(min(best, most), max(count, 1)) if count else Goal(min(here[0], most), 1)
+def pictures(figure: str, out: Path) -> tuple[Path, Path]:
+    """Where the picture of the repetitions is, and that of the longest chains."""
+    return out / f"{figure}.png", out / f"{figure}-longest.png"
 
 
 def _measured(path: Path, task: Task, measure: bool) -> dict[str, Any] | None:
