@@ -1,4 +1,4 @@
-"""``stalegrad reproduce fig3 | fig4 | supplement | step-sizes | averaging``: test losses of the paper's models."""
+"""``stalegrad reproduce fig3 | fig4 | supplement | step-sizes | grids | averaging``: losses of the paper's models."""
 
 import time
 from collections.abc import Callable
@@ -68,7 +68,7 @@ Measure = Annotated[
 
 
 def add_to(figures: typer.Typer) -> None:
-    """Add the commands for figures 3 and 4, the supplement, step sizes and averaging."""
+    """Add the commands for figures 3 and 4, the supplement, step sizes, grids and averaging."""
     for name, summary in (
         ("fig3", "Test loss against iterations and time, one server with 1, 2, 4, 6 and 9 workers."),
         ("fig4", "The same for 1, 3, 5 and 7 servers with two workers each."),
@@ -78,6 +78,7 @@ def add_to(figures: typer.Typer) -> None:
     figures.command(
         "step-sizes", help=f"Where 6 and 9 workers become worse than four, and the smaller step. {_GOES_ON}"
     )(step_sizes)
+    figures.command(help=f"What φ̂ of figure 3 owes to how often φ is looked at. {_GOES_ON}")(grids)
     figures.command(help=f"Averaged predictions against single draws and SGD of equal cost. {_GOES_ON}")(averaging)
 
 
@@ -210,6 +211,41 @@ def _end(loss: float, half: float, diverged: int) -> str:
     if diverged:
         return f"{diverged} diverged"
     return f"{loss:.4f}" + ("" if half != half else f" ± {half:.4f}")
+
+
+def grids(
+    out: Out,
+    dataset: Annotated[DatasetName, typer.Option(help="Data set.")] = DatasetName.mnist,
+    workers: Annotated[list[int], typer.Option(help="A number of workers; give several.")] = [1, 2, 4, 6, 9],  # noqa: B006
+    iterations: Annotated[int, typer.Option(help="Iterations of each worker.", min=1)] = 200,
+    seed: Annotated[int, typer.Option(help="Which repetition of figure 3.", min=0)] = 0,
+    lr: Rate = None,
+    budget: Annotated[float | None, typer.Option(help="Minutes after which no chain is begun.", min=0)] = None,
+    processes: Processes = None,
+) -> None:
+    """Look at chains of figure 3 after every update, and compare φ̂ with what the figure's grid makes of it."""
+    from stalegrad.experiments.losses import grids as experiment
+
+    out.mkdir(parents=True, exist_ok=True)
+    with progress_bar() as report:
+        numbers = experiment.reproduce(
+            out, dataset.value, workers=workers, iterations=iterations, seed=seed, lr=lr,
+            deadline=deadline_of(budget), processes=processes, report=report,
+        )  # fmt: skip
+    table = Table(title=f"{numbers['title']}: φ̂ after {iterations:,} iterations a worker, by where φ is looked at")
+    for heading in ("workers", "updates", "at every update", "looks of figure 3", "error", "half of them"):
+        table.add_column(heading, justify="right")
+    for row in numbers["rows"]:
+        table.add_row(
+            f"{row['workers']}", f"{row['updates']:,}" + (", diverged" if row["diverged"] else ""),
+            f"{row['average']:.5f}", f"{row['looks']:,}", f"{row['error']:+.3%}", f"{row['error_of_half']:+.3%}",
+        )  # fmt: skip
+    console.print(table)
+    if numbers["left_out"]:
+        left = ", ".join(f"W = {count}" for count in numbers["left_out"])
+        console.print(f"Not made yet: {left}. The same command goes on with it.")
+    print_verdicts(numbers["verdicts"])
+    written(out / "grids.json")
 
 
 def averaging(

@@ -71,7 +71,16 @@ def lengthen(files: Files, iterations: int, deadline: float = float("inf")) -> C
     return way.record
 
 
-class _Nothing(Record):
+def begin(name: ChainName, task: Task, model: Model) -> tuple[ChainTrace, Chain]:
+    """The whole order of arrivals, of the longest chain that there may be, and the chain at its start."""
+    updates, size = name.workers * task.iterations, model.potential.size
+    trace = task.machine.trace(1 if name.fresh else name.workers, updates, size, name.run_seed).chains[0]
+    kernel, architecture = _sampler(name, task, model)
+    place = Place(model.start(name.run_seed)[None], name.run_seed, 0)
+    return trace, architecture.chain(kernel, place, name.workers)
+
+
+class KeepNothing(Record):
     """Keeps no draws, and lets compiled loops run."""
 
     def __init__(self, position: Array) -> None:
@@ -96,23 +105,19 @@ class _Way:
         self._files, self._name = files, files.name
         self._task: Task = TASKS[self._name.task]
         self._model: Model = model_of(self._task.name, self._task.recipe.batch_size, self._name.layers)
-        self._trace = _trace(self._name, self._task, self._model.potential.size)
+        self._trace, self._chain = begin(self._name, self._task, self._model)
         self._weights = self._name.weights(self._task, self._trace.steps)
-        start = self._model.start(self._name.run_seed)
         self.record = ChainRecord(
-            self._name, float(-self._model.log_likelihoods(start[None]).mean()), np.empty(0, np.int64),
+            self._name, float(-self._model.log_likelihoods(self._chain.position).mean()), np.empty(0, np.int64),
             np.empty(0, np.float32), np.empty(0, np.int64), np.empty((0, 0), np.float16), {"seconds": 0.0},
         )  # fmt: skip
-        kernel, architecture = _sampler(self._name, self._task, self._model)
-        place = Place(start[None], self._name.run_seed, 0)
-        self._chain = architecture.chain(kernel, place, self._name.workers)
         self._probability: Array | None = None  # Σ h p_i of the draws so far, over those that were looked at
         self._points: Array | None = None
         self._known = 0  # how far an earlier record gets: it is kept until this one is as long
         with suppress(FileNotFoundError):
             self._restore()
         rest = self._trace.part(slice(self._chain.version, None))
-        nothing = _Nothing(self._chain.position)
+        nothing = KeepNothing(self._chain.position)
         self._executor = Executor(
             rest, self._model.potential, self._chain, nothing, keep_rows=False, points=self._points
         )
@@ -208,12 +213,6 @@ def _cut(record: ChainRecord, iterations: int) -> ChainRecord:
         record.name, record.first, record.places[here], record.loss[here], record.kept[kept],
         record.log_predictive[kept], record.facts,
     )  # fmt: skip
-
-
-def _trace(name: ChainName, task: Task, size: int) -> ChainTrace:
-    """The whole order of arrivals, of the longest chain that there may be: a shorter one is its beginning."""
-    updates = name.workers * task.iterations
-    return task.machine.trace(1 if name.fresh else name.workers, updates, size, name.run_seed).chains[0]
 
 
 def _sampler(name: ChainName, task: Task, model: Model) -> tuple[Kernel, Architecture]:

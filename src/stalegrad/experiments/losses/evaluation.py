@@ -81,6 +81,15 @@ def running_average(first: float, loss: Array, at: IntArray, weights: Array) -> 
 
 def grid_error(first: float, loss: Array, at: IntArray, weights: Array) -> float:
     """By how much φ̂ at the end changes, relative to itself, if every other place is left out."""
-    half = np.arange(len(at) - 1, -1, -2)[::-1]
+    half = half_of(np.arange(len(at)))
     ends = [running_average(first, loss[kept], at[kept], weights)[-1] for kept in (slice(None), half)]
     return float(abs(ends[1] / ends[0] - 1))
+
+
+def half_of(grid: IntArray) -> IntArray:
+    """Every other place of a grid, and its last.
+
+    >>> half_of(np.array([1, 2, 5, 9])), half_of(np.array([1, 2, 5]))
+    (array([2, 9]), array([1, 5]))
+    """
+    return grid[::-1][::2][::-1]

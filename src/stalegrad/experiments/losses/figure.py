@@ -33,7 +33,7 @@ from stalegrad.experiments.losses.chain import ChainName, Momentum
 from stalegrad.experiments.losses.chain_folder import ChainFolder
 from stalegrad.experiments.losses.chain_record import ChainRecord
 from stalegrad.experiments.losses.cluster import cluster_rate
-from stalegrad.experiments.losses.curves import Extent, Records, speedups, summary
+from stalegrad.experiments.losses.curves import Extent, speedups, summary
 from stalegrad.experiments.losses.evaluation import refuse_unless_a_place
 from stalegrad.experiments.losses.layouts import FIGURES, GOALS, Goal, Layout, with_controls
 from stalegrad.experiments.losses.picture import draw

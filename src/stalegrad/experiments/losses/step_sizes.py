@@ -89,10 +89,7 @@ def _row(rate: float, layouts: list[Layout], extent: Extent) -> dict[str, Any]:
     row["above_fewest"] = [
         differences(layouts[0], layout, extent, "averages", extent.iterations, level) for layout in layouts[1:]
     ]
-    row["diverged"] = [
-        sum(chain.diverged for seed in range(extent.seeds) for chain in extent.chains(layout, seed))
-        for layout in layouts
-    ]
+    row["diverged"] = [sum(chain.lost(extent.iterations) for chain in extent.every(layout)) for layout in layouts]
     return row
 
 
