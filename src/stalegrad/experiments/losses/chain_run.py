@@ -95,7 +95,7 @@ class KeepNothing(Record):
         return self._window, updates
 
     def filled(self, version: int) -> None:
-        """Nothing is there."""
+        """No draws were left in the window, and none are read."""
 
 
 class _Way:
