@@ -99,6 +99,16 @@ def compiled_files():
     return _compiled_files()
 
 
+def pytest_sessionfinish():
+    """End MPI where a test has started it.
+
+    A test process may be ended before Python ends it, and what MPI has in /dev/shm would stay there.
+    """
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized():
+        mpi.Finalize()
+
+
 @pytest.fixture(scope="session")
 def fresh_python():
     """Runs a new interpreter that imports the same stalegrad, wherever it is started; returns the finished process."""

@@ -1,9 +1,11 @@
 """Make a chain longer, from where it was left, and look at φ on the way.
 
-A chain is executed inline, with the order of arrivals and the staleness of a simulated cluster: the same numbers on any
-machine, with more workers than it has cores. Beside the record of a chain there is its *state*: some megabytes that are
-not worth keeping for ever. Where the state is missing, a chain that is to become longer begins anew, and has the same
-numbers again.
+A chain is executed inline, with the order of arrivals and the staleness of a simulated cluster, and with more workers
+than the machine has cores: the same numbers as often as one likes. On another kind of processor products of matrices
+have other last bits, and chains of networks part after some hundred updates.
+
+Beside the record of a chain there is its *state*: some megabytes that are not worth keeping for ever. Where the state
+is missing, a chain that is to become longer begins anew, and has the same numbers again on the same kind of processor.
 """
 
 import io
