@@ -82,6 +82,7 @@ def add_to(figures: typer.Typer) -> None:
     figures.command(help=f"Averaged predictions against single draws and SGD of equal cost. {_GOES_ON}")(averaging)
 
 
+_FEWEST_UPDATES = 1_000  # from which on draws of all W are compared
 _GOES_ON = "Interrupted, the same command goes on where it was."
 
 
@@ -126,6 +127,8 @@ def make_figure(name: str, out: Path, names: list[str], wanted: Any, deadline: f
     for found in (*numbers["datasets"].values(), *numbers["longest"].values()):
         console.print(_losses(found))
         _print_extent(found)
+        if len(alone := [row for row in found["layouts"] if row["servers"] == 1]) > 1:
+            console.print(_by_updates(alone))
         print_verdicts(found["verdicts"])
     if left := [each for each in names if each not in numbers["datasets"]]:
         console.print(f"Not one repetition was finished of: {', '.join(left)}. The same command goes on with them.")
@@ -149,6 +152,17 @@ def _losses(found: dict[str, Any]) -> Table:
             f"{found['iterations'] * row['seconds_per_iteration']:,.0f} s",
             "" if speedup is None or speedup[0] != speedup[0] else _ratio(*speedup),
         )
+    return table
+
+
+def _by_updates(rows: list[dict[str, Any]]) -> Table:
+    """How good draws are after as many updates, whoever has made them."""
+    table = Table("updates", title="Loss of the draw by updates of all workers together, median of the last tenth")
+    for row in rows:
+        table.add_column(f"W = {row['workers']}" + (f", {row['control']}" if row["control"] else ""), justify="right")
+    found = [dict(row["by_updates"]) for row in rows]
+    for updates in sorted({each for by_updates in found for each in by_updates if each >= _FEWEST_UPDATES}):
+        table.add_row(f"{updates:,}", *(f"{each[updates]:.4f}" if updates in each else "" for each in found))
     return table
 
 

@@ -83,3 +83,17 @@ def test_speedup_is_read_where_the_curves_cross():
     assert_allclose(curves.speedups(axis, 5.0, one, np.array([[2.0, 0.0, 0.0, 0.0]])), [40 / 15])
     assert_allclose(curves.speedups(axis, 5.0, one, np.array([[0.0, 0.0, 0.0, 0.0]])), [40 / 8])  # before the first
     assert np.isnan(curves.speedups(axis, 5.0, one, one + 1)).all()
+
+
+def test_draws_are_compared_by_updates_and_bursts_do_not_count():
+    """φ = 1/L̄ at every iteration, but for one burst; the second of three chains diverges on the way."""
+    layout, at = Layout(1, 2), np.arange(1, 101)
+    loss = 1.0 / at
+    loss[97] = 50.0
+    records = dict.fromkeys(layout.chains(0, task="a9a", lr=0.01), record(loss, at=at, workers=2))
+    records |= dict.fromkeys(layout.chains(1, task="a9a", lr=0.01), record(loss[:30], at=at[:30], diverged="at 61"))
+    records |= dict.fromkeys(layout.chains(2, task="a9a", lr=0.01), record(loss + 1, at=at, workers=2))
+    found = dict(extent([layout], records, iterations=100, seeds=3).by_updates(layout))
+    assert list(found) == [100, 200]
+    assert found[100] == pytest.approx(np.median(loss[45:50]) + 0.5)  # of the two that got there
+    assert found[200] == pytest.approx(np.median(1.0 / np.arange(91, 101)) + 0.5, rel=0.01)

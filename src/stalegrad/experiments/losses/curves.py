@@ -13,6 +13,7 @@ from stalegrad.experiments.losses.layouts import Layout
 from stalegrad.experiments.losses.tasks import Task
 
 Records = Mapping[ChainName, ChainRecord]
+_LOOKS = 5  # behind a median
 
 
 class Extent:
@@ -84,6 +85,21 @@ class Extent:
             for layout in (first, second)
         )
         return self._of_chains(kind, one), self._of_chains(kind, other)
+
+    def by_updates(self, layout: Layout) -> list[tuple[int, float]]:
+        """The draw's loss after so many updates of all W workers together, at round numbers of them.
+
+        Of each chain it is the median over the last tenth of these updates, which a burst of oscillation does not move,
+        and here its mean over the chains that got there.
+        """
+        found = []
+        for updates in rounded(layout.workers * self.iterations):
+            last = updates / layout.workers
+            there = [chain for chain in self.every(layout) if chain.sound >= int(last)]
+            looks = [chain.loss[(chain.places > 0.9 * last) & (chain.places <= last)] for chain in there]
+            if looks and min(map(len, looks)) >= _LOOKS:
+                found.append((updates, float(np.mean([np.median(each) for each in looks]))))
+        return found
 
     def spread(self, layout: Layout) -> tuple[float, float]:
         """Standard deviation of φ̂ at the end from one run to the next, and its relative standard error.

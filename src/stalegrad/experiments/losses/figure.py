@@ -198,6 +198,8 @@ def _numbers(
             row[kind] = {"loss": mean[at].tolist(), "half_width": half[at].tolist()}
             if layout.servers == 1:  # more servers are made of the same chains
                 row[kind]["ends"] = values[:, -1].tolist()
+        if layout.servers == 1:
+            row["by_updates"] = [list(each) for each in extent.by_updates(layout)]
         spread, spread_error = extent.spread(layout)
         row |= {
             "spread": spread, "spread_error": spread_error,
