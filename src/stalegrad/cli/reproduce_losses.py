@@ -138,7 +138,7 @@ def make_figure(name: str, out: Path, names: list[str], wanted: Any, deadline: f
 
 def _losses(found: dict[str, Any]) -> Table:
     table = Table(title=f"{found['title']}: after {found['iterations']:,} iterations a worker")
-    for heading in ("S × W", "mean τ", "φ̂", "± 95 %", "current draw", "averaged¹", "cluster", "speedup²"):
+    for heading in ("S × W", "τ", "φ̂", "± 95 %", "draw", "averaged¹", "cluster", "speedup²"):
         table.add_column(heading, justify="right")
     for row in found["layouts"]:
         half, speedup = row["average"]["half_width"][-1], row.get("iteration_speedup")
@@ -150,7 +150,7 @@ def _losses(found: dict[str, Any]) -> Table:
             _loss(row, "current"),
             _loss(row, "predictive"),
             f"{found['iterations'] * row['seconds_per_iteration']:,.0f} s",
-            "" if speedup is None or speedup[0] != speedup[0] else _ratio(*speedup),
+            "" if row["workers"] == 1 or speedup is None or speedup[0] != speedup[0] else _ratio(*speedup),
         )
     return table
 
@@ -171,7 +171,8 @@ def _loss(row: dict[str, Any], kind: str) -> str:
 
 
 def _ratio(middle: float, low: float, high: float) -> str:
-    return f"{middle:.1f}" if low != low else f"{middle:.1f} ({low:.1f}–{high:.1f})"
+    """With its interval below it, so that the table fits into 80 columns."""
+    return f"{middle:.1f}" if low != low else f"{middle:.1f}\n({low:.1f}–{high:.1f})"
 
 
 def _print_extent(found: dict[str, Any]) -> None:
@@ -180,7 +181,8 @@ def _print_extent(found: dict[str, Any]) -> None:
     repetitions = f"{found['seeds']} repetition{'s' if found['seeds'] > 1 else ''}"
     grid = max((row["grid_error"] for row in found["layouts"] if row["grid_error"] == row["grid_error"]), default=0.0)
     console.print(
-        "¹ Loss of the prediction averaged over draws and servers. ² Iterations that one worker took to its final φ̂, "
+        "τ is the mean, draw the loss of the current one. ¹ Loss of the prediction averaged over draws and servers. "
+        "² Iterations that one worker took to its final φ̂, "
         f"over those that took W workers there. Looking at φ half as often changes φ̂ by {grid:.2%} at most. "
         f"This is {share}, {repetitions}; its chains took {found['core_seconds'] / 60:.1f} core minutes."
     )
