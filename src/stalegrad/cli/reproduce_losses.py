@@ -150,7 +150,7 @@ def _losses(found: dict[str, Any]) -> Table:
             _loss(row, "current"),
             _loss(row, "predictive"),
             f"{found['iterations'] * row['seconds_per_iteration']:,.0f} s",
-            "" if row["workers"] == 1 or speedup is None or speedup[0] != speedup[0] else _ratio(*speedup),
+            "" if row is found["layouts"][0] or speedup is None or speedup[0] != speedup[0] else _ratio(*speedup),
         )
     return table
 

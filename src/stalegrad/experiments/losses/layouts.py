@@ -76,8 +76,8 @@ GOALS = {
     ("fig4", "mnist"): [Goal(100, 4), Goal(300, 4), Goal(1_000, 4)],
     ("fig3", "cifar10"): [Goal(50, 3), Goal(200, 3), Goal(500, 3), Goal(2_000, 1)],
     ("fig4", "cifar10"): [Goal(50, 3), Goal(200, 3), Goal(500, 3), Goal(2_000, 1)],
-    ("supplement", "mnist"): [Goal(100, 1), Goal(300, 2)],
-    ("supplement", "cifar10"): [Goal(50, 1), Goal(100, 2)],
+    ("supplement", "mnist"): [Goal(100, 1), Goal(300, 3)],
+    ("supplement", "cifar10"): [Goal(50, 1), Goal(100, 3)],
 }
 """One after the other. What a budget leaves out is made by the next call in the same folder."""
 
