@@ -55,6 +55,7 @@ def test_what_one_repetition_has_beyond_the_others_has_a_picture_of_its_own(smal
     assert "after 20 iterations" in printed
     assert "after 60 iterations" in printed
     assert "fig4-longest.png" in "".join(printed.split())
+    assert "nan" not in printed
 
 
 def test_iterations_must_be_a_place(small, tmp_path):

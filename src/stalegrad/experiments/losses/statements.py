@@ -99,11 +99,13 @@ def _spread(layouts: list[Layout], extent: Extent) -> Verdict:
     most = layouts[-1]
     ratio, low, high = extent.spread_ratio(most)
     text = ", ".join(f"{layout.servers}: {extent.spread(layout)[0]:.2g}" for layout in layouts)
+    against = f"{most.servers} servers have {ratio:.2f} ({low:.2f}–{high:.2f}) of the variance of one"
+    if ratio != ratio:
+        against = "there is no variance between repetitions of one, or of what diverged"
     return Verdict(
         f"The variance of φ̂ from run to run falls with servers ({_each(most)})",
         below(ratio, high - ratio, 1.0) if high == high else CANNOT_TELL,
-        f"{most.servers} servers have {ratio:.2f} ({low:.2f}–{high:.2f}) of the variance of one, where 1/S is "
-        f"{1 / most.servers:.2f}; standard deviations {text}",
+        f"{against}, where 1/S is {1 / most.servers:.2f}; standard deviations {text}",
     )
 
 
