@@ -127,8 +127,9 @@ def make_figure(name: str, out: Path, names: list[str], wanted: Any, deadline: f
     for found in (*numbers["datasets"].values(), *numbers["longest"].values()):
         console.print(_losses(found))
         _print_extent(found)
-        if len(alone := [row for row in found["layouts"] if row["servers"] == 1]) > 1:
-            console.print(_by_updates(alone))
+        alone = [row for row in found["layouts"] if row["servers"] == 1]
+        if len(alone) > 1 and (by_updates := _by_updates(alone)).row_count:
+            console.print(by_updates)
         print_verdicts(found["verdicts"])
     if left := [each for each in names if each not in numbers["datasets"]]:
         console.print(f"Not one repetition was finished of: {', '.join(left)}. The same command goes on with them.")
